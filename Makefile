@@ -6,13 +6,15 @@ BIN       := $(VENV)/bin
 STAMP     := $(VENV)/.installed
 LOCK      := requirements/dev.txt
 N         ?= 100
-JOBS      ?= 4
+JOBS      ?= $(shell getconf _NPROCESSORS_ONLN)
 TESTS     ?= tests
+# What has a process or a database of its own for each test is left out: crash, faults, interfaces, journeys.
+COVERED   ?= $(addprefix tests/,app bots contracts filelock forge kernel memory minds store testing tools test_errors.py test_settings.py test_sync.py)
 PYTEST_ARGS ?=
 SERVE_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve demo test check format bench torture docs lock clean
+.PHONY: help install serve demo test coverage check format bench torture docs lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -26,9 +28,15 @@ $(STAMP): $(LOCK) pyproject.toml scripts/install
 demo: install ## See Perdure work, in a temporary home
 	@$(BIN)/perdure demo
 
-test: install ## Run the test suite (SQLite and a real PostgreSQL)
+test: install ## Run the test suite (SQLite and a real PostgreSQL); a part: TESTS=tests/memory
 	@$(BIN)/python -m compileall -q src # PYTHONDONTWRITEBYTECODE would let every interpreter compile the package again
 	@TMPDIR=$$(sh scripts/test-folder) $(BIN)/python -m pytest -n $(JOBS) $(TESTS) $(PYTEST_ARGS)
+
+coverage: install ## Measure which lines and branches the unit and contract tests run
+	@$(BIN)/coverage erase
+	@TMPDIR=$$(sh scripts/test-folder) $(BIN)/coverage run -m pytest -q -n $(JOBS) $(COVERED) $(PYTEST_ARGS)
+	@$(BIN)/coverage combine -q
+	@$(BIN)/coverage report
 
 check: install ## Format, lint, types, layers, dead code
 	$(BIN)/ruff format --check .

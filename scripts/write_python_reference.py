@@ -9,6 +9,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+import typing_extensions
+
 import perdure
 import perdure.sync
 import perdure.testing
@@ -17,7 +19,11 @@ from perdure.app.builder.sessions import SessionView
 from perdure.app.builder.skills import Skills
 from perdure.app.goals.goals import Goals
 from perdure.app.memory.memory import HomeMemory
-from perdure.client import Client, Event, Goal, Session, Turn, bots, builder, chat, goals, memory
+from perdure.app.wire.resources.builder import AssemblyResult, NewSession, NextTurn, Session, Turn
+from perdure.app.wire.resources.events import GoalEvent
+from perdure.app.wire.resources.goals import Call, Goal, GoalDetail
+from perdure.app.wire.resources.memory import AddedRecord, RelatedMatch, SearchMatch
+from perdure.client import Client, bots, builder, chat, goals, memory
 
 INTRODUCTION = """\
 Begin with the [tutorial](../tutorial.md); how to [write a flow](../how-to/write-a-flow.md) and
@@ -53,6 +59,12 @@ CLIENT = (
     (chat.Chat, "chat"),
     (bots.Bots, "client.bots"),
     (memory.Memory, "client.memory"),
+)
+RESOURCES = (
+    *(("Goal", Goal), ("GoalDetail", GoalDetail), ("Call", Call), ("GoalEvent", GoalEvent)),
+    *(("NewSession", NewSession), ("Session", Session), ("NextTurn", NextTurn), ("Turn", Turn)),
+    *(("AssemblyResult", AssemblyResult), ("AddedRecord", AddedRecord)),
+    *(("SearchMatch", SearchMatch), ("RelatedMatch", RelatedMatch)),
 )
 CURRENT_STEP = ("idempotency_key", "usage", "record")
 TEST_CLOCK = ("now", "advance")
@@ -176,8 +188,9 @@ def client_page() -> str:
         *_member(Client, "request", "client"),
         *(line for kind, name in CLIENT for each in _public(kind) for line in _member(kind, each, name)),
         "## What comes back\n",
-        "Plain dictionaries, with these keys:\n",
-        *(line for shape in (Goal, Event, Session, Turn) for line in (f"### `{shape.__name__}`\n", _fields(shape))),
+        "Plain dictionaries, with these keys. An `Event` has the keys of `GoalEvent` whatever its `type` is; its"
+        " `payload` and every other resource are described by `/openapi.json`.\n",
+        *(line for name, shape in RESOURCES for line in (f"### `{name}`\n", _prose(shape), _resource_fields(shape))),
     ]
     return "\n".join(parts)
 
@@ -279,13 +292,24 @@ def _parameter(argument: ast.arg, default: ast.expr | None) -> str:
 def _text(node: ast.expr | None) -> str:
     """Write a type or a default as it stands in the source; a type in quotes without them."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        is_type = any(letter in node.value for letter in "[|") or node.value[:1].isupper()
-        return node.value if is_type else f'"{node.value}"'
+        named = re.sub(r"\bwire\.", "", node.value)
+        is_type = any(letter in named for letter in "[|") or named[:1].isupper()
+        return named if is_type else f'"{node.value}"'
     return "None" if node is None else ast.unparse(node)
 
 
 def _fields(kind: Any) -> str:
     return "".join(f"- `{field.partition(' = ')[0]}`\n" for field in _annotated(kind) if not field.startswith("_"))
+
+
+_ANNOTATED = re.compile(r"Annotated\[([^,]+(?:\[.*?\])?), (?:DescribedBy\(.*\)|Schema\(.*\)|_[A-Z]+)\]")
+"""A type with what describes it to OpenAPI, which says nothing to a reader of the type."""
+
+
+def _resource_fields(kind: Any) -> str:
+    """Return the fields of a TypedDict, those that it inherits first."""
+    inherited = [base for base in kind.__orig_bases__ if typing_extensions.is_typeddict(base)]
+    return "".join(_resource_fields(base) for base in inherited) + _ANNOTATED.sub(r"\1", _fields(kind))
 
 
 def _annotated(kind: Any) -> list[str]:

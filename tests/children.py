@@ -36,7 +36,7 @@ _PRELOADED = [
     "perdure.store.postgres.database",
     "perdure.store.sqlite.file_database",
     "perdure.store.transaction",
-    "perdure.store.verify",
+    "perdure.store.schema.verify",
     "psycopg",
     "tests.crash.flows",
     "tests.crash.forge",

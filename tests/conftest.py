@@ -1,6 +1,7 @@
 """Fixtures that every test may use: real databases, an own home, nothing of the user's environment."""
 
 import asyncio
+import gc
 import os
 import secrets
 import shutil
@@ -41,6 +42,12 @@ _HANDLERS: dict[signal.Signals, Callable[[int, FrameType | None], object] | sign
 for _kind, _handler in _HANDLERS.items():
     if signal.getsignal(_kind) is signal.SIG_IGN:
         signal.signal(_kind, _handler)
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was collected to itself: each full garbage collection would look through thousands of tests."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,22 @@ from bench.memory import CHANGES, REASONS, Remembered, section
 from bench.memory_beside import CASES, FLOOR, MEMORY, OURS, PEERS
 from bench.peers.program import Asked
 from bench.peers.remembering import lost, record, refused
-from bench.table import Target, Timed
+from bench.table import Counted, Target, Timed
+
+Appends = list[Timed]
+LookUps = tuple[list[Timed], list[Counted]]
+
+
+@pytest.fixture(scope="module")
+def appends() -> Appends:
+    """The lines of the appends, measured once."""
+    return memory_append.measure(300, adds=3, repeats=1, seconds=0.1)
+
+
+@pytest.fixture(scope="module")
+def look_ups() -> LookUps:
+    """The lines of the look-ups, measured once."""
+    return memory_lookup.measure(1100, repeats=1)
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="there is no strace here")
@@ -25,22 +40,20 @@ def test_an_append_is_one_write_and_one_flush_and_reading_needs_little_memory() 
     assert len(rows) == 5
 
 
-def test_every_line_of_the_appends_is_measured() -> None:
-    rows = memory_append.measure(300, adds=3, repeats=1, seconds=0.1)
-    assert all(row.floor > 0 and row.ours > 0 for row in rows)
-    assert [row.wanted for row in rows] == ["≤ 1.3x", "≥ 3x", "≥ 3x", "≥ 30x", "≤ 1.2x", "≤ 1.2x"]
+def test_every_line_of_the_appends_is_measured(appends: Appends) -> None:
+    assert all(row.floor > 0 and row.ours > 0 for row in appends)
+    assert [row.wanted for row in appends] == ["≤ 1.3x", "≥ 3x", "≥ 3x", "≥ 30x", "≤ 1.2x", "≤ 1.2x"]
 
 
-def test_every_line_of_the_look_ups_is_measured_and_the_index_is_whole() -> None:
-    timed, counted = memory_lookup.measure(1100, repeats=1)
+def test_every_line_of_the_look_ups_is_measured_and_the_index_is_whole(look_ups: LookUps) -> None:
+    timed, counted = look_ups
     assert all(row.floor > 0 and row.ours > 0 for row in timed)
     assert all(row.holds for row in counted)
 
 
-def test_every_case_and_every_reason_can_be_told() -> None:
+def test_every_case_and_every_reason_can_be_told(appends: Appends, look_ups: LookUps) -> None:
     assert list(CHANGES) == [case.name for case in CASES]
-    lines = [row.what for row in memory_append.measure(20, adds=1, repeats=1, seconds=0.01)]
-    lines += [row.what for row in memory_lookup.measure(1100, repeats=1)[0]]
+    lines = [row.what for row in (*appends, *look_ups[0])]
     assert [reason for reason in REASONS if not any(line.startswith(reason) for line in lines)] == []
 
 

@@ -267,7 +267,7 @@ def test_the_walkthrough_of_a_retry_exits_and_prints_as_it_says(
         for expected in re.findall(r'prints "([^"]+)"', says):
             assert printed == f"{expected}\n", line
     assert run(["goal", "show", newest_goal(capsys), "--json"]) == 0
-    calls = json.loads(capsys.readouterr().out)["calls"]
+    calls = json.loads(capsys.readouterr().out)["timeline"]
     retried = [call["call_id"] for call in calls if call["step"] == "/print_label#0"]
     assert retried == ["/print_label#0.1", "/print_label#0.2"]
     assert all(f"`{call_id}`" in page for call_id in retried)

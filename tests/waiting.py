@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Literal
 
 from perdure.app.home.system import SystemClock, SystemIds, observer
-from perdure.kernel.events import Ask, GoalBegun, MindSpec, OutcomeUnknown, ToolCall, iso
+from perdure.kernel.events import Ask, GoalBegun, MindSpec, OutcomeUnknown, ToolCall
 from perdure.kernel.journal import Desk, Journal
 from perdure.kernel.ports import StateStore, Worker
+from perdure.moments import iso
 
 WaitsFor = Literal["unknown", "approval"]
 

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from perdure.app import Perdure
     from perdure.app.goals.handle import GoalHandle
     from perdure.app.goals.options import GoalOptions
-    from perdure.app.wire.goal_view import GoalResult, GoalStatus, GoalView
+    from perdure.app.wire.goal_view import GoalResult, GoalView
+    from perdure.app.wire.resources.vocabulary import GoalStatus
     from perdure.bots.bot import Bot
     from perdure.errors import (
         Conflict,
@@ -115,7 +116,7 @@ _HOMES = {
     "GoalHandle": "perdure.app.goals.handle",
     "GoalOptions": "perdure.app.goals.options",
     "GoalResult": "perdure.app.wire.goal_view",
-    "GoalStatus": "perdure.app.wire.goal_view",
+    "GoalStatus": "perdure.app.wire.resources.vocabulary",
     "GoalView": "perdure.app.wire.goal_view",
     "Limits": "perdure.kernel.events",
     "Parted": "perdure.kernel.history.compare",

@@ -88,7 +88,7 @@ async def test_interrupted_goals_are_found_among_others_page_by_page(goals: Goal
 async def test_a_flow_is_chosen_by_its_name_or_by_its_module_too_page_by_page(
     goals: Goals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perdure.app.goals.reader._PAGE", 2)
+    monkeypatch.setattr("perdure.app.goals.lists._PAGE", 2)
     monkeypatch.setattr("perdure.minds.flow.registry._FLOWS", WeakValueDictionary())
 
     async def add(at: str) -> str:

@@ -34,8 +34,8 @@ async def test_what_was_added_is_found(tmp_path: Path) -> None:
         (match,) = (await found.related(paths=["src/cart.py"]))["matches"]
         assert match["record"]["id"] == added["id"]
         assert [each["kind"] for each in match["why"]] == ["path"]
-        (match,) = (await found.search("caches prices"))["matches"]
-        assert match["record"]["id"] == added["id"]
+        (hit,) = (await found.search("caches prices"))["matches"]
+        assert hit["record"]["id"] == added["id"]
     assert sorted(path.name for path in (tmp_path / "home").iterdir()) == ["state"], "no database is made"
 
 

@@ -9,7 +9,7 @@ import pytest
 from perdure import Invalid
 from perdure.app.goals.goals import Goals
 from perdure.app.goals.new_goal import NewGoal
-from perdure.app.home.retention import Retention
+from perdure.app.goals.retention import Retention
 from perdure.app.home.system import SystemClock
 from perdure.kernel.events import MindSpec
 from perdure.settings import load_settings
@@ -59,7 +59,7 @@ async def test_the_server_deletes_once_an_hour_and_logs_how_many(
 ) -> None:
     await goals.begin(command("true", tmp_path))
     clock = LaterClock(31)
-    with caplog.at_level(logging.INFO, "perdure.app.home.retention"), pytest.raises(asyncio.CancelledError):
+    with caplog.at_level(logging.INFO, "perdure.app.goals.retention"), pytest.raises(asyncio.CancelledError):
         await Retention(goals, clock, 30).run()
     assert clock.slept_s == [3600.0]
     assert [record.getMessage() for record in caplog.records] == ["deleted 1 goals older than 30 days"]

@@ -11,8 +11,8 @@ from uuid import UUID
 import pytest
 
 from perdure import Conflict, Goal, GoalFailed, GoalWaiting, Invalid, StepFailed, flow
-from perdure.app.goals.arguments import skipped_values
 from perdure.app.goals.goals import Goals
+from perdure.app.goals.updates import skipped_values
 from perdure.app.workers import flow_threads
 from perdure.minds.flow import registry
 

@@ -16,7 +16,8 @@ from perdure.app.goals.new_goal import NewGoal, of_flow
 from perdure.app.home.system import SystemClock, is_dead, observer
 from perdure.app.wire.goal_view import GoalView
 from perdure.app.workers.server_worker import WakeCli
-from perdure.kernel.events import Wait, iso
+from perdure.kernel.events import Wait
+from perdure.moments import iso
 from tests.app.holds import CALL, left_by_dead_worker
 from tests.app.serving import at_work, become, seen_by_server
 from tests.app.test_verification import edit

@@ -339,7 +339,7 @@ async def test_what_is_no_text_names_nothing(stores: Stores, wrong: str) -> None
     assert await stores.memory.recall_by_category(wrong) == []
     assert await stores.drafts.find_drafts(wrong) == []
     assert await bots.made_by(wrong) is None
-    asked = (stores.drafts.load_draft, stores.drafts.delete_draft, bots.newest, bots.versions, bots.delete_bot)
+    asked = (stores.drafts.load_draft, stores.drafts.delete_draft, bots.version, bots.versions, bots.delete_bot)
     for ask in asked:
         with pytest.raises(NotFound):
             await ask(wrong)
@@ -405,7 +405,7 @@ async def test_a_version_of_another_form_is_damaged_and_hides_no_other(stores: S
         lambda tx: tx.execute(f"UPDATE bot_versions SET {column} = 'null' WHERE number = 2").rowcount
     )
     with pytest.raises(Damaged, match=f"{column} of ada, version 2"):
-        await stores.bots.newest("ada")
+        await stores.bots.version("ada")
     assert (await stores.bots.version("ada", 1)).number == 1
     assert [bot.slug for bot in await stores.bots.list_bots()] == ["ada"]
 
@@ -414,7 +414,7 @@ async def test_a_version_comes_back_whole_and_is_pending(stores: Stores) -> None
     saved = await stores.bots.save_version(version(state="current", session_id="s"))
     assert saved == version(session_id="s", created_at_us=1_000)
     for found in (
-        await stores.bots.newest("ada"),
+        await stores.bots.version("ada"),
         await stores.bots.version("ada", 1),
         await stores.bots.made_by("s"),
     ):
@@ -598,7 +598,7 @@ async def test_a_deleted_bot_is_gone_with_its_versions_and_its_slug_and_session_
     await stores.bots.save_version(version(number=2))
     await stores.bots.delete_bot("ada")
     assert await stores.bots.made_by("s") is None
-    for ask in (stores.bots.newest, stores.bots.versions, stores.bots.delete_bot):
+    for ask in (stores.bots.version, stores.bots.versions, stores.bots.delete_bot):
         with pytest.raises(NotFound, match="'ada'"):
             await ask("ada")
     await stores.bots.save_version(version(bot_id="another", session_id="s"))

@@ -18,10 +18,10 @@ from perdure.kernel.events import (
     Termination,
     Wait,
     content_of,
-    iso,
     size_of,
 )
 from perdure.kernel.ports import Appended, GoalFilter, InboxRow
+from perdure.moments import iso
 from tests.contracts.histories import HELLO, NOW, OTHER, WORKER, History, Stored, begin, end, said
 
 

@@ -59,7 +59,7 @@ async def test_drafts_choices_and_bots_are_kept_at_a_place(own_url: str) -> None
         with pytest.raises(Conflict):
             await drafts.save_draft(DRAFT, 0)
         with pytest.raises(NotFound):
-            await bots.newest("none")
+            await bots.version("none")
 
 
 async def test_nothing_is_made_before_the_first_use_and_nothing_works_after_the_close(tmp_path: Path) -> None:

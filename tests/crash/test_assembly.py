@@ -102,7 +102,7 @@ async def opened(home: Home) -> list[str]:
     for slug in slugs:
         await home.assembler.open_bot(slug)
         assert verify(home.path(slug)) == []
-        assert (await home.store.newest(slug)).state == "current"
+        assert (await home.store.version(slug)).state == "current"
     return slugs
 
 
@@ -124,7 +124,7 @@ async def test_an_assembly_that_ends_anywhere_leaves_nothing_or_what_the_next_ca
     await assemble(place)
     assert await opened(home) == ["ada"]
     assert len(await home.store.versions("ada")) == 1
-    assert read_texts(home.path("ada")) == (await home.store.newest("ada")).files
+    assert read_texts(home.path("ada")) == (await home.store.version("ada")).files
     assert left_over(home) == []
 
 
@@ -153,7 +153,7 @@ async def test_a_change_that_ends_anywhere_leaves_the_old_bot_or_the_new_one_and
     assert "Also water the plants." in bot.soul.purpose
     assert "I am Kim." in bot.user
     assert {path.name for path in home.path("ada/skills").iterdir()} == {skill.name for skill in bot.skills}
-    assert (await home.store.newest("ada")).number == 1 + is_new
+    assert (await home.store.version("ada")).number == 1 + is_new
     assert left_over(home) == []
 
 
@@ -172,7 +172,7 @@ async def test_a_rollback_that_ends_anywhere_leaves_the_newer_bot_or_the_older_o
     assert (read_texts(home.path("ada")) == before) is is_old
     edited = home.path("ada/SOUL.md.old" if is_old else "ada/SOUL.md").read_text()
     assert "Also water the plants." in edited
-    assert (await home.store.newest("ada")).number == 2 + is_old
+    assert (await home.store.version("ada")).number == 2 + is_old
     assert left_over(home) == []
 
 

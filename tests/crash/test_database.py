@@ -271,8 +271,9 @@ async def write_many(url: str, prefix: str, count: int) -> None:
             await db.transaction(new_project(f"{prefix}-{i}"))
 
 
+@pytest.mark.torture
 async def test_two_processes_that_write_at_once_lose_nothing_and_see_no_lock_error(database_url: str) -> None:
-    count = 1000
+    count = torture_size(small=300)
     writers = [children.start(write_many, database_url, prefix, count) for prefix in ("one", "two")]
     assert [children.end_of(writer) for writer in writers] == [0, 0]
     assert len(await names_in(database_url)) == 2 * count

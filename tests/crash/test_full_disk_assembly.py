@@ -45,7 +45,7 @@ async def is_whole(home: Home) -> None:
     assert [summary.slug for summary in await home.store.list_bots()] == ["ada"]
     assert len(await home.store.versions("ada")) == 1
     assert verify(home.path("ada")) == []
-    assert read_texts(home.path("ada")) == (await home.store.newest("ada")).files
+    assert read_texts(home.path("ada")) == (await home.store.version("ada")).files
     assert [path.name for path in home.bots_dir.rglob(".*") if path.name != ".lock"] == []
 
 

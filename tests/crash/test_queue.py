@@ -15,8 +15,8 @@ import httpx
 import pytest
 
 from perdure import PerdureError, Unavailable
+from perdure.app.access.token import read_token
 from perdure.client import Client
-from perdure.interfaces.api.auth.access import read_token
 from tests import children
 from tests.crash.flows import BLOCKED, COUNTING, STEPS, serve_few
 from tests.crash.size import torture_size

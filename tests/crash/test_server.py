@@ -15,8 +15,8 @@ from uuid import uuid4
 import pytest
 
 from perdure import Unavailable
+from perdure.app.access.token import read_token
 from perdure.client import Client
-from perdure.interfaces.api.auth.access import read_token
 from tests.crash import program
 from tests.crash.program import Program
 

@@ -50,10 +50,9 @@ class FileBotStore:
         found = self._found(lambda each: is_made_by(each, session_id))
         return found[0] if found else None
 
-    async def newest(self, slug: str) -> BotVersion:
-        return self._of(slug)[-1]
-
-    async def version(self, slug: str, number: int) -> BotVersion:
+    async def version(self, slug: str, number: int | None = None) -> BotVersion:
+        if number is None:
+            return self._of(slug)[-1]
         found = [each for each in self._of(slug) if each.number == number]
         if not found:
             raise NotFound(f"{slug} has no version {number}.")

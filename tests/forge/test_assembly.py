@@ -82,7 +82,7 @@ async def test_what_is_built_is_what_was_chosen(home: Home) -> None:
     files = [home.bots_dir.parent / path for path in (result.soul_path, result.identity_path, result.user_path)]
     assert all(path.is_file() for path in files)
     assert verify(home.path("ada")) == []
-    assert (await home.store.newest("ada")).state == "current"
+    assert (await home.store.version("ada")).state == "current"
 
 
 async def test_the_settings_and_the_prompt_reach_whoever_runs_the_bot(home: Home) -> None:
@@ -232,7 +232,7 @@ async def test_changes_are_shown_before_they_are_made(home: Home) -> None:
     changes = await home.assembler.preview_changes(state)
     assert set(changes.diffs) == {"SOUL.md"}
     assert "-tone: technical\n+tone: formal\n" in changes.diffs["SOUL.md"]
-    assert (await home.store.newest("ada")).number == 1
+    assert (await home.store.version("ada")).number == 1
     new = await home.assembler.preview_changes(ready())
     assert "+name: Ada\n" in new.diffs["SOUL.md"]
     await home.assembler.assemble(state)
@@ -330,7 +330,7 @@ async def test_a_file_that_cannot_be_read_is_named_and_nothing_is_changed(home: 
     home.edit("ada/SOUL.md", "name: Ada", "name: [")
     with pytest.raises(Invalid, match="ada/SOUL.md:"):
         await home.assembler.assemble(state)
-    assert (await home.store.newest("ada")).number == 1
+    assert (await home.store.version("ada")).number == 1
     assert "name: [" in home.path("ada/SOUL.md").read_text()
 
 
@@ -467,7 +467,7 @@ async def test_a_bot_goes_through_one_file_into_another_home(home: Home, tmp_pat
     other = home_in(tmp_path / "other")
     results = [await other.assembler.import_bot(read_archive(tmp_path / "ada.zip")) for _ in range(2)]
     assert [result.bot_slug for result in results] == ["ada", "ada-2"]
-    assert (await other.store.newest("ada")).origin == "import"
+    assert (await other.store.version("ada")).origin == "import"
     ours, theirs = await home.assembler.open_bot("ada"), await other.assembler.open_bot("ada")
     assert ours == theirs
     result = await other.change("ada", tone="formal")

@@ -96,8 +96,10 @@ class Interrupted(FileBotStore):
 
     meanwhile: Callable[[], object] | None = None
 
-    async def newest(self, slug: str) -> BotVersion:
-        found = await super().newest(slug)
+    async def version(self, slug: str, number: int | None = None) -> BotVersion:
+        found = await super().version(slug, number)
+        if number is not None:
+            return found
         job, self.meanwhile = self.meanwhile, None
         if job is not None:
             job()

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.forge.assembly.second_person import facts, second_person
 from perdure.forge.assembly.texts import build_pages, require_same, user_page
 from perdure.forge.config import BuilderConfig
+from perdure.forge.second_person import facts, second_person
 
 NASTY = st.sampled_from(
     [

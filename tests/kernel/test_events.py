@@ -40,9 +40,9 @@ from perdure.kernel.events import (
     encode,
     expected_hash,
     is_same_content,
-    iso,
     seal,
 )
+from perdure.moments import iso
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 values = st.recursive(

@@ -500,6 +500,8 @@ def happen(memory: Memory, what: str, value: Any) -> None:
 @given(st.lists(happenings, max_size=12), st.lists(questions, min_size=1, max_size=3), texts)
 @example([("append", {"type": "_tombstone", "target": "a"}), ("append", {"id": "a", "title": "lock"})], [{}], "lock")
 @example([("append", {"id": "a", "supersedes": ["a"], "title": "lock"})], [{}], "lock")
+@example([("append", {"type": "lesson", "id": "a", "key": "a", "fingerprint": "f", "supersedes": ["a"], "paths": 5})],
+         [{"fingerprint": "f"}], "")  # fmt: skip
 def test_whatever_happens_the_answers_are_those_of_somebody_who_reads_everything(
     tmp_path_factory: pytest.TempPathFactory, events: list[tuple[str, Any]], asked: list[Plain], text: str
 ) -> None:

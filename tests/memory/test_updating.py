@@ -9,6 +9,8 @@ import pytest
 from perdure import Conflict, Invalid, read_records
 from perdure.failpoints import armed
 from perdure.memory.log.archive import archive_files
+from perdure.memory.log.lines import line_of
+from perdure.memory.log.log import now_ms
 from perdure.memory.memory import Memory
 from tests import children
 from tests.memory import jobs
@@ -49,10 +51,41 @@ def test_answers_about_superseded_records_are_equal_without_an_index(memory: Mem
     for day in ("Mondays", "Tuesdays", "Fridays"):
         memory.update("window", {**FACT, "title": f"Deploys are on {day}"})
     expected = found(memory)
-    memory.close()
-    memory.places.index.unlink()
-    memory.places.index.mkdir()
+    without_index(memory)
     assert found(memory) == expected == [["Deploys are on Fridays"]] * 4
+
+
+def write(memory: Memory, *records: dict[str, Any]) -> None:
+    """Append lines as another program does it, which may say what we refuse."""
+    memory.places.log.parent.mkdir(exist_ok=True)
+    with memory.places.log.open("ab") as file:
+        file.writelines(line_of(record, now_ms()) for record in records)
+
+
+def without_index(memory: Memory) -> None:
+    memory.close()
+    memory.places.index.unlink(missing_ok=True)
+    memory.places.index.mkdir()
+
+
+@pytest.mark.parametrize("has_index", [True, False], ids=["index", "no index"])
+def test_a_record_that_supersedes_its_own_id_is_current(memory: Memory, has_index: bool) -> None:
+    """A record supersedes what stands before it in the log: another one with its id, and never itself."""
+    itself = {**FACT, "id": "a", "key": "window", "supersedes": ["a"]}
+    write(memory, {**FACT, "id": "a", "title": "Deploys are on Sundays"}, itself)
+    if has_index:
+        memory.rebuild()
+    else:
+        without_index(memory)
+    assert found(memory) == [["Deploys are on Mondays"]] * 4
+    assert memory.get("a")["title"] == "Deploys are on Mondays"
+    assert memory.add(FACT) == {"added": False, "reason": "duplicate", "existing_id": "a"}
+    assert memory.update("window", {}) == {"added": False, "reason": "unchanged", "existing_id": "a"}
+    done = memory.compact()
+    assert (done["kept"], done["archived"]) == (1, 1), "only what it supersedes is archived"
+    assert found(memory) == [["Deploys are on Mondays"]] * 4
+    assert memory.update("window", {"title": "Deploys are on Fridays"})["superseded"] == ["a"]
+    assert found(memory) == [["Deploys are on Fridays"]] * 4
 
 
 def test_a_record_is_updated_by_its_id_which_stays_the_key(memory: Memory) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perdure.interfaces.cli.goals.display.timeline import call_object, state_of
+from perdure.app.wire.calls import call_wire, state_of
 from perdure.kernel.events import MindSpec
 from perdure.kernel.fold import GoalState
 from perdure.minds.flow.flow import Flow
@@ -88,7 +88,7 @@ async def test_the_effect_of_a_cancelled_once_step_is_what_its_check_knows(
     assert call.outcome is not None
     assert (call.outcome.ok, call.outcome.happened) == (False, happened)
     assert state_of(call) == said
-    assert call_object(state, call)["happened"] == happened
+    assert call_wire(state, call)["happened"] == happened
     assert "/@risky.2" not in state.calls
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from perdure import Goal, Happened, Retry, current_step, failpoints
-from perdure.interfaces.cli.goals.display.timeline import call_object, state_of
+from perdure.app.wire.calls import call_wire, state_of
 from perdure.kernel.fold import GoalState
 from perdure.kernel.history.reopening import plan_retry
 from tests.kernel.lives import Died
@@ -166,7 +166,7 @@ async def test_a_charge_that_nothing_is_known_of_is_not_repeated(world: World, f
     assert len(BANK.charges) == len(BANK.asked) == len(ran.state.calls) == 1
     assert (call.outcome.happened, call.outcome.error.retryable) == ("unknown", False)
     assert state_of(call) == "failed, effect unknown"
-    assert call_object(ran.state, call)["happened"] == "unknown"
+    assert call_wire(ran.state, call)["happened"] == "unknown"
 
 
 @pytest.mark.parametrize(("verdict", "value", "charges"), [("skip", "receipt 9", 1), ("retry", "receipt 2", 2)])

@@ -5,12 +5,13 @@ import time
 import pytest
 
 from perdure import Invalid
-from perdure.kernel.events import Ask, Termination, ToolCall, ToolError, ToolOutput, Wait, iso
+from perdure.kernel.events import Ask, Termination, ToolCall, ToolError, ToolOutput, Wait
 from perdure.kernel.mind import Decided
 from perdure.minds.plan.mind import PlanMind
 from perdure.minds.plan.plan import Exec, Plan, PlanStep
 from perdure.minds.plan.plan_file import parse_plan
 from perdure.minds.plan.step_env import ALL_OUT_BYTES, OUT_BYTES
+from perdure.moments import iso
 from tests.minds.history import SECOND_US, START_US, History
 
 

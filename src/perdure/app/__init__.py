@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perdure.app.home.opening import Opening
+from perdure.app.home.opening import Opening, app_queue
 from perdure.app.home.restore_places import restore_places
 from perdure.app.home.script_interrupts import report_interrupt, resume_lines
 from perdure.errors import NotFound
@@ -146,8 +146,6 @@ class Perdure:
 
 @asynccontextmanager
 async def _open_for_program(flags: dict[str, str | None], app: str | None, *, recover: bool) -> AsyncIterator[Perdure]:
-    from perdure.app.goals.arguments.validate import app_queue
-
     queue = app_queue(app, recover=recover)
     async with open_home(load_settings(flags), queue=queue) as p:
         if recover:

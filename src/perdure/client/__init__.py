@@ -6,10 +6,31 @@
             print(event["seq"], event["type"])
 
 `client` is the way in, `connection` what goes over the wire, `sending` what may go there, `goals`, `builder` (and its
-`chat`), `bots` and `memory` what can be done, `shapes` what comes back. May import: errors alone.
+`chat`), `bots` and `memory` what can be done. May import: errors; for types alone, what comes back, which
+`perdure.app.wire.resources` defines.
 """
 
-from perdure.client.client import Client
-from perdure.client.shapes import Event, Goal, Session, Turn
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Client", "Event", "Goal", "Session", "Turn"]
+from perdure.client.client import Client
+
+if TYPE_CHECKING:
+    from perdure.app.wire.resources.builder import Session, Turn
+    from perdure.app.wire.resources.events import Event
+    from perdure.app.wire.resources.goals import Goal, GoalDetail
+
+__all__ = ["Client", "Event", "Goal", "GoalDetail", "Session", "Turn"]
+
+_RESOURCES = {"Event": "events", "Goal": "goals", "GoalDetail": "goals", "Session": "builder", "Turn": "builder"}
+
+
+def _resource(name: str) -> Any:
+    """Import the type of a resource when a program names it: the client itself needs none."""
+    if name not in _RESOURCES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"perdure.app.wire.resources.{_RESOURCES[name]}"), name)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _resource  # a type checker would accept any name

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 from websockets.asyncio.client import connect
@@ -11,8 +11,11 @@ from websockets.exceptions import InvalidStatus, WebSocketException
 from perdure.client.chat import Chat
 from perdure.client.connection import Connection, refused
 from perdure.client.sending import plain_step
-from perdure.client.shapes import Answered, Session
 from perdure.errors import Unavailable
+
+if TYPE_CHECKING:
+    from perdure.app.wire.resources.bots import CreatedSkill
+    from perdure.app.wire.resources.builder import AssemblyResult, Draft, NewSession, NextTurn, Session
 
 _SESSIONS = "/builder/sessions"
 
@@ -23,14 +26,14 @@ class Builder:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def start(self, description: str, *, key: str | None = None) -> Session:
+    async def start(self, description: str, *, key: str | None = None) -> "NewSession":
         """Begin an interview about a new bot; with a key, once.
 
         Raises: Invalid; Conflict when the key was used for another call.
         """
-        return cast("Session", await self._post("", {"description": description}, key=key))
+        return cast("NewSession", await self._post("", {"description": description}, key=key))
 
-    async def get(self, session_id: str) -> Session:
+    async def get(self, session_id: str) -> "Session":
         """Return where a session stands, with the turn that waits for an answer.
 
         Raises: NotFound, also when the session is over.
@@ -39,12 +42,12 @@ class Builder:
 
     async def answer(
         self, session_id: str, answer: Any, *, revision: int | None = None, key: str | None = None
-    ) -> Answered:
+    ) -> "NextTurn":
         """Answer the pending turn, and return the next; with a revision, only the turn that was seen.
 
         Raises: NotFound; Invalid when the answer does not fit; Conflict, with what is there now as `current`.
         """
-        return cast("Answered", await self._post(_path(session_id, "answer"), {"answer": answer}, revision, key))
+        return cast("NextTurn", await self._post(_path(session_id, "answer"), {"answer": answer}, revision, key))
 
     async def assemble(
         self,
@@ -53,21 +56,23 @@ class Builder:
         *,
         revision: int | None = None,
         key: str | None = None,
-    ) -> dict[str, Any]:
+    ) -> "AssemblyResult":
         """Build the bot; a second call gets the same result.
 
         Raises: NotFound; Invalid; Conflict when the session is not ready, or has moved on.
         """
         body = {} if config is None else {"config": config}
-        return _result(await self._post(_path(session_id, "assemble"), body, revision, key))
+        return cast("AssemblyResult", (await self._post(_path(session_id, "assemble"), body, revision, key))["result"])
 
-    async def reconfigure(self, bot_slug: str, session_id: str | None = None, *, key: str | None = None) -> Session:
+    async def reconfigure(
+        self, bot_slug: str, session_id: str | None = None, *, key: str | None = None
+    ) -> "NewSession":
         """Begin an interview about a bot that is there; the session has a new id unless one is given.
 
         Raises: NotFound when there is no such bot; Conflict when the id is taken.
         """
         path = _path(session_id or str(uuid4()), "reconfigure")
-        return cast("Session", await self._post(path, {"bot_slug": bot_slug}, key=key))
+        return cast("NewSession", await self._post(path, {"bot_slug": bot_slug}, key=key))
 
     async def create_skill(
         self,
@@ -77,13 +82,15 @@ class Builder:
         name: str | None = None,
         capabilities: Sequence[str] | None = None,
         key: str | None = None,
-    ) -> dict[str, Any]:
+    ) -> "CreatedSkill":
         """Make a skill of a description; the same request again gets the same result.
 
         Raises: NotFound when there is no such session; Invalid; Conflict when there is another skill of that name.
         """
         request = {"name": name, "description": description, "capabilities": capabilities}
-        return _result(await self._post(_path(session_id, "create-skill"), {"skill_request": request}, key=key))
+        data = await self._post(_path(session_id, "create-skill"), {"skill_request": request}, key=key)
+        made: CreatedSkill = data["result"]
+        return made
 
     async def delete(self, session_id: str) -> None:
         """Remove the draft of a session.
@@ -92,10 +99,10 @@ class Builder:
         """
         await self._connection.data("DELETE", f"{_SESSIONS}{_path(session_id)}")
 
-    async def drafts(self, *, limit: int = 50) -> AsyncIterator[dict[str, Any]]:
+    async def drafts(self, *, limit: int = 50) -> "AsyncIterator[Draft]":
         """Give the sessions that are not finished, the newest change first."""
         async for draft in self._connection.each("/builder/drafts", limit=limit):
-            yield draft
+            yield cast("Draft", draft)
 
     @asynccontextmanager
     async def chat(self, session_id: str) -> AsyncIterator[Chat]:
@@ -120,8 +127,3 @@ class Builder:
 
 def _path(*parts: str) -> str:
     return "".join(f"/{plain_step(part)}" for part in parts)
-
-
-def _result(data: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = data["result"]
-    return found

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 import orjson
@@ -12,8 +12,11 @@ from websockets.frames import CloseCode
 
 from perdure.client.connection import told_by_frame
 from perdure.client.sending import to_json
-from perdure.client.shapes import Turn
 from perdure.errors import Invalid, PerdureError, Unavailable
+
+if TYPE_CHECKING:
+    from perdure.app.wire.resources.bots import CreatedSkill
+    from perdure.app.wire.resources.builder import AssemblyResult, Turn
 
 
 class Chat:
@@ -28,14 +31,14 @@ class Chat:
         self.turn: Turn | None = None
         self.revision: int | None = None
 
-    async def start(self, description: str) -> Turn:
+    async def start(self, description: str) -> "Turn":
         """Begin the interview, and return its first turn.
 
         Raises: Conflict, with the turn that is there as `current`, when it has begun already; Unavailable.
         """
         return await self._turn({"type": "start", "description": description})
 
-    async def answer(self, answer: Any) -> Turn:
+    async def answer(self, answer: Any) -> "Turn":
         """Answer the last turn, and return the next.
 
         Raises: Invalid when the answer does not fit; NotFound; Conflict, with the turn that is there as `current`,
@@ -43,32 +46,33 @@ class Chat:
         """
         return await self._turn({"type": "answer", "answer": answer})
 
-    async def resume(self) -> Turn:
+    async def resume(self) -> "Turn":
         """Return the turn that waits for an answer.
 
         Raises: NotFound, also when the session is over; Unavailable.
         """
         return await self._turn({"type": "resume"})
 
-    async def assemble(self, config: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    async def assemble(self, config: Mapping[str, Any] | None = None) -> "AssemblyResult":
         """Build the bot, as it was shown or as the config says.
 
         Raises: NotFound; Invalid; Conflict when the session is not ready, or has moved on; Unavailable.
         """
-        return cast("dict[str, Any]", (await self._asked({"type": "assemble", "config": config}))["result"])
+        return cast("AssemblyResult", (await self._asked({"type": "assemble", "config": config}))["result"])
 
     async def create_skill(
         self, description: str, *, name: str | None = None, capabilities: Sequence[str] | None = None
-    ) -> dict[str, Any]:
+    ) -> "CreatedSkill":
         """Make a skill of a description.
 
         Raises: NotFound; Invalid; Conflict when there is another skill of that name; Unavailable.
         """
         request = {"name": name, "description": description, "capabilities": capabilities}
         reply = await self._asked({"type": "create_skill", "skill_request": request})
-        return cast("dict[str, Any]", reply["result"])
+        made: CreatedSkill = reply["result"]
+        return made
 
-    async def _turn(self, frame: Mapping[str, Any]) -> Turn:
+    async def _turn(self, frame: Mapping[str, Any]) -> "Turn":
         return cast("Turn", (await self._asked(frame))["turn"])
 
     async def _asked(self, frame: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 from websockets.asyncio.client import connect
@@ -11,8 +11,11 @@ from websockets.exceptions import InvalidStatus, WebSocketException
 
 from perdure.client.connection import Connection, refused, told_by_frame
 from perdure.client.sending import one_step, plain_step
-from perdure.client.shapes import Event, Goal
 from perdure.errors import Unavailable
+
+if TYPE_CHECKING:
+    from perdure.app.wire.resources.events import Event
+    from perdure.app.wire.resources.goals import Approval, Goal, GoalDetail
 
 _PAUSES_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 """How long a connection that broke is not tried again, after one failure, two, and so on."""
@@ -33,7 +36,7 @@ class Goals:
         flow: str | None = None,
         key: str | None = None,
         **more: Any,
-    ) -> Goal:
+    ) -> "Goal":
         """Start a goal in the server; with a key, once. `more` is args, bot, limits, shell, tags.
 
         Raises: Invalid; Exhausted; Unavailable.
@@ -42,12 +45,12 @@ class Goals:
         body = {name: value for name, value in what.items() if value is not None} | more
         return await self._goal("POST", "", body, key=key)
 
-    async def get(self, goal_id: str) -> Goal:
-        """Return a goal.
+    async def get(self, goal_id: str) -> "GoalDetail":
+        """Return a goal in detail: its calls, what it waits for, its limits and its children.
 
         Raises: NotFound
         """
-        return await self._goal("GET", f"/{plain_step(goal_id)}")
+        return cast("GoalDetail", await self._connection.data("GET", f"/goals/{plain_step(goal_id)}"))
 
     async def each(  # noqa: PLR0913 (each is a filter)
         self,
@@ -61,7 +64,7 @@ class Goals:
         since: datetime | str | None = None,
         until: datetime | str | None = None,
         limit: int = 50,
-    ) -> AsyncIterator[Goal]:
+    ) -> "AsyncIterator[Goal]":
         """Give all goals that match all filters, the newest first; a page has `limit` goals.
 
         `flow` is the name of a flow, or `module:function`; `parent` is the id of the goal that started others as its
@@ -74,7 +77,7 @@ class Goals:
         async for goal in self._connection.each("/goals", **query, **times, limit=limit):
             yield cast("Goal", goal)
 
-    async def events(self, goal_id: str, *, after_seq: int = 0) -> AsyncIterator[Event]:
+    async def events(self, goal_id: str, *, after_seq: int = 0) -> "AsyncIterator[Event]":
         """Give the events of a goal that are there, after a seq."""
         path = f"/goals/{plain_step(goal_id)}/events"
         while True:
@@ -85,7 +88,7 @@ class Goals:
             if not found:
                 return
 
-    async def follow(self, goal_id: str, *, after_seq: int = 0, tries: int = 12) -> AsyncIterator[Event]:
+    async def follow(self, goal_id: str, *, after_seq: int = 0, tries: int = 12) -> "AsyncIterator[Event]":
         """Give the events of a goal after a seq, then those that come, each once and in order, until it has ended.
 
         A connection that breaks is made again, up to so many times in a row (twelve are some forty seconds), and goes
@@ -116,7 +119,7 @@ class Goals:
         except Unavailable:
             return False
 
-    async def changes(self) -> AsyncIterator[Goal]:
+    async def changes(self) -> "AsyncIterator[Goal]":
         """Give the goals that have not ended, then every goal that changes, as it is then, until the connection breaks.
 
         Raises: Denied; Unavailable when it breaks; call it again then, which begins anew.
@@ -133,7 +136,7 @@ class Goals:
             raise Unavailable(f"{self._connection.url} cannot be reached: {error}.") from error
         raise Unavailable(f"{self._connection.url} has closed the connection. Call it again.")
 
-    async def resume(self, goal_id: str, *, limits: Mapping[str, Any] | None = None, key: str | None = None) -> Goal:
+    async def resume(self, goal_id: str, *, limits: Mapping[str, Any] | None = None, key: str | None = None) -> "Goal":
         """Go on with a goal in the server."""
         body = {} if limits is None else {"limits": limits}
         return await self._goal("POST", f"/{plain_step(goal_id)}/resume", body, key=key)
@@ -145,7 +148,7 @@ class Goals:
         reason: str | None = None,
         limits: Mapping[str, Any] | None = None,
         key: str | None = None,
-    ) -> Goal:
+    ) -> "Goal":
         """Retry a failed goal in the server; with a key, once.
 
         Raises: NotFound; Conflict when it is not failed, or cannot be retried; Exhausted; Unavailable.
@@ -164,7 +167,7 @@ class Goals:
         repeat: Sequence[str] = (),
         take_key: bool = False,
         key: str | None = None,
-    ) -> Goal:
+    ) -> "Goal":
         """Fork a goal at exactly one of: `before` a step, `after` a step, `at` an event. It does not run yet.
 
         `repeat` names `once` steps that may have happened and are called a second time, and steps of a cleanup.
@@ -183,31 +186,31 @@ class Goals:
 
     async def cancel(
         self, goal_id: str, *, reason: str | None = None, now: bool = False, key: str | None = None
-    ) -> Goal:
+    ) -> "Goal":
         """End a goal; with `now`, without the cleanup of its flow."""
         body = {name: value for name, value in {"reason": reason, "now": now or None}.items() if value is not None}
         return await self._goal("POST", f"/{plain_step(goal_id)}/cancel", body, key=key)
 
     async def decide(
         self, goal_id: str, decision: str, *, call_id: str | None = None, value: Any = None, key: str | None = None
-    ) -> Goal:
+    ) -> "Goal":
         """Decide about a call that waits for a person."""
         body = {"decision": decision, "call_id": call_id, "value": value}
         return await self._goal("POST", f"/{plain_step(goal_id)}/decisions", body, key=key)
 
-    async def signal(self, goal_id: str, name: str, payload: Any = None, *, key: str | None = None) -> Goal:
+    async def signal(self, goal_id: str, name: str, payload: Any = None, *, key: str | None = None) -> "Goal":
         """Tell a goal something."""
         return await self._goal("POST", f"/{plain_step(goal_id)}/signals", {"name": name, "payload": payload}, key=key)
 
-    async def approvals(self) -> list[dict[str, Any]]:
+    async def approvals(self) -> "list[Approval]":
         """Return what waits for a person."""
-        return [each async for each in self._connection.each("/approvals")]
+        return [cast("Approval", each) async for each in self._connection.each("/approvals")]
 
-    async def _goal(self, method: str, path: str, body: Any = None, *, key: str | None = None) -> Goal:
+    async def _goal(self, method: str, path: str, body: Any = None, *, key: str | None = None) -> "Goal":
         headers = {"Idempotency-Key": key}
         return cast("Goal", await self._connection.data(method, f"/goals{path}", body, headers=headers))
 
-    async def _one_connection(self, goal_id: str, after_seq: int) -> AsyncIterator[Event]:
+    async def _one_connection(self, goal_id: str, after_seq: int) -> "AsyncIterator[Event]":
         try:
             path = f"/ws/goals/{plain_step(goal_id)}?after_seq={one_step(str(after_seq))}"
             async with self._socket(path) as socket:

@@ -1,11 +1,30 @@
 """The memory from elsewhere: add, update, list, find, look, forget."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
 from perdure.client.connection import Connection
 from perdure.client.sending import one_step
-from perdure.client.shapes import Added, Matches, RecordFilters
+
+if TYPE_CHECKING:
+    from perdure.app.wire.resources.memory import (
+        AddedRecord,
+        DeletedRecord,
+        MemoryStatus,
+        RelatedMatches,
+        SearchMatches,
+        UpdatedRecord,
+    )
+
+
+class RecordFilters(TypedDict, total=False):
+    """Filters of a list or a search of records; times are ISO-8601 or seconds since 1970."""
+
+    type: str | None
+    source: str | None
+    repo: str | None
+    since: str | None
+    until: str | None
 
 
 class Memory:
@@ -14,14 +33,14 @@ class Memory:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def add(self, record: Mapping[str, Any], *, key: str | None = None) -> Added:
+    async def add(self, record: Mapping[str, Any], *, key: str | None = None) -> "AddedRecord":
         """Store a record, unless the same was stored within a day; with a key, once. It is durable when this returns.
 
         Raises: Invalid; Conflict when the key was used for another record; NotFound when the record that the key stands
         for was removed since; Unavailable.
         """
         headers = {"Idempotency-Key": key}
-        return cast("Added", await self._connection.data("POST", "/memory/records", record, headers=headers))
+        return cast("AddedRecord", await self._connection.data("POST", "/memory/records", record, headers=headers))
 
     async def get(self, record_id: str) -> dict[str, Any]:
         """Return the record with an id.
@@ -38,30 +57,36 @@ class Memory:
         limit: int = 10,
         cursor: str | None = None,
         **filters: Unpack[RecordFilters],
-    ) -> Matches:
+    ) -> "SearchMatches":
         """Find records by their words, the best first; each match has its `score`. Filters are those of `list`.
 
         `next_cursor` is there when there are more, which the same call with it as `cursor` gives.
 
         Raises: Invalid
         """
-        return await self._matches("/memory/records", {"text": text, "limit": limit, "cursor": cursor, **filters})
+        query = {"text": text, "limit": limit, "cursor": cursor, **filters}
+        found: SearchMatches = await self._matches("/memory/records", query)
+        return found
 
-    async def list(self, *, limit: int = 20, cursor: str | None = None, **filters: Unpack[RecordFilters]) -> Matches:
+    async def list(
+        self, *, limit: int = 20, cursor: str | None = None, **filters: Unpack[RecordFilters]
+    ) -> "SearchMatches":
         """List the newest records; filters are type, source, repo, since and until.
 
         `next_cursor` is as in `search`.
 
         Raises: Invalid
         """
-        return await self._matches("/memory/records", {"limit": limit, "cursor": cursor, **filters})
+        query = {"limit": limit, "cursor": cursor, **filters}
+        found: SearchMatches = await self._matches("/memory/records", query)
+        return found
 
-    async def update(self, key: str, changes: Mapping[str, Any]) -> Added:
+    async def update(self, key: str, changes: Mapping[str, Any]) -> "UpdatedRecord":
         """Store a record under a key, or in the place of the one with an id; what was current there is superseded.
 
         Raises: Invalid
         """
-        return cast("Added", await self._connection.data("PATCH", _record(key), changes))
+        return cast("UpdatedRecord", await self._connection.data("PATCH", _record(key), changes))
 
     async def related(
         self,
@@ -70,7 +95,7 @@ class Memory:
         fingerprint: str | Sequence[str] | None = None,
         limit: int | None = None,
         **more: Any,
-    ) -> Matches:
+    ) -> "RelatedMatches":
         """Find what has to do with something, the most severe first; each match says `why`.
 
         `more` is text, repo, sha, pr_number, and cursor, as in `search`.
@@ -78,27 +103,26 @@ class Memory:
         Raises: Invalid
         """
         asked = {"path": _listed(paths), "fingerprint": _listed(fingerprint), "limit": limit, **more}
-        return await self._matches("/memory/related", asked)
-
-    async def status(self) -> dict[str, Any]:
-        """Return how much there is, how large it is, and how the log and its index stand."""
-        found: dict[str, Any] = await self._connection.data("GET", "/memory/status")
+        found: RelatedMatches = await self._matches("/memory/related", asked)
         return found
 
-    async def forget(self, record_id: str) -> dict[str, Any]:
+    async def status(self) -> "MemoryStatus":
+        """Return how much there is, how large it is, and how the log and its index stand."""
+        return cast("MemoryStatus", await self._connection.data("GET", "/memory/status"))
+
+    async def forget(self, record_id: str) -> "DeletedRecord":
         """Remove a record for good, by its whole id.
 
         Raises: NotFound; Conflict when somebody else rewrites the log.
         """
-        gone: dict[str, Any] = await self._connection.data("DELETE", _record(record_id))
-        return gone
+        return cast("DeletedRecord", await self._connection.data("DELETE", _record(record_id)))
 
-    async def _matches(self, path: str, query: Mapping[str, Any]) -> Matches:
+    async def _matches(self, path: str, query: Mapping[str, Any]) -> Any:
         """Return what was found in the form in which `p.memory` gives it."""
         found = await self._connection.ask("GET", path, query=query)
         meta = found["meta"]
         told = {name: meta[name] for name in ("truncated", "disabled", "next_cursor") if meta.get(name) is not None}
-        return cast("Matches", {"matches": found["data"], **told})
+        return {"matches": found["data"], **told}
 
 
 def _record(record_id: str) -> str:

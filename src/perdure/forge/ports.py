@@ -255,15 +255,8 @@ class BotStore(Protocol):
         """Return the version that a session has made."""
         ...
 
-    async def newest(self, slug: str) -> BotVersion:
-        """Return the newest version of a bot, pending or not.
-
-        Raises: NotFound
-        """
-        ...
-
-    async def version(self, slug: str, number: int) -> BotVersion:
-        """Return one version of a bot.
+    async def version(self, slug: str, number: int | None = None) -> BotVersion:
+        """Return one version of a bot; without a number the newest, pending or not.
 
         Raises: NotFound
         """

@@ -7,7 +7,6 @@ the text that was written, and the hash of each event covers that text and the h
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Literal
 
 import orjson
@@ -16,6 +15,7 @@ from perdure.errors import Conflict, Damaged, Invalid
 from perdure.kernel.history.frozen import constructor
 from perdure.kernel.history.payloads import Layout, leave_out_step, restore_step
 from perdure.kernel.history.upcasters import upcast
+from perdure.moments import iso
 from perdure.text.strict_json import require_finite
 
 SCHEMA_VERSION = 2
@@ -409,21 +409,6 @@ def fingerprint(payload: str) -> str:
 
 def _chain(previous: bytes, content: list[Any]) -> bytes:
     return hashlib.sha256(previous + orjson.dumps(content)).digest()
-
-
-def iso(timestamp_us: int) -> str:
-    """Write a moment as ISO-8601, UTC, with microseconds and `Z`; one that no calendar has is the last that it has."""
-    try:
-        moment = datetime.fromtimestamp(timestamp_us // 1_000_000, UTC).replace(microsecond=timestamp_us % 1_000_000)
-    except (ValueError, OverflowError, OSError):
-        moment = datetime.max.replace(tzinfo=UTC)
-    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
-def moment_us(text: str) -> int:
-    """Read an ISO-8601 moment as microseconds since 1970."""
-    moment = datetime.fromisoformat(text)
-    return int(moment.timestamp()) * 1_000_000 + moment.microsecond
 
 
 def _written(body: Body) -> tuple[str, dict[str, Any]]:

@@ -29,11 +29,11 @@ from perdure.kernel.events import (
     ToolOutput,
     Wait,
     decode,
-    moment_us,
     unreadable,
 )
 from perdure.kernel.history.frozen import constructor
 from perdure.kernel.limits import Used, reached
+from perdure.moments import moment_us
 
 Status = Literal["open", "waiting", "done", "failed", "cancelled"]
 """As it is stored; `running` and `interrupted` are told apart by the lease when it is read."""

@@ -147,7 +147,7 @@ class Recent:
             if old == _OLD_ENOUGH:
                 self._from, self._needs_index = line.offset, False
                 break
-            arrivals.extend(_arrivals([line]))
+            arrivals.extend(reversed([*_arrivals([line])]))
         self._take(reversed(arrivals), latest(since_ms))
 
     def _take(self, arrivals: Iterable[_Arrival], until_ms: int) -> None:

@@ -9,6 +9,16 @@ from typing import Any, Unpack
 import orjson
 
 from perdure.errors import Conflict, NotFound, PerdureError
+from perdure.memory.arguments import (
+    budget_of,
+    days_of,
+    fingerprint_of,
+    limit_of,
+    number_of,
+    paths_of,
+    text_of,
+    word_of,
+)
 from perdure.memory.batch import Batch
 from perdure.memory.dedupe import LONG_BYTES, WINDOW_MS, Recent
 from perdure.memory.index.ids import TakenIds, in_archive
@@ -25,16 +35,6 @@ from perdure.memory.log.transfer import export, import_lines
 from perdure.memory.log.verify import status, verify
 from perdure.memory.normalise import normalised, repository_path
 from perdure.memory.paths import LOG_FILE, Places
-from perdure.memory.query.arguments import (
-    budget_of,
-    days_of,
-    fingerprint_of,
-    limit_of,
-    number_of,
-    paths_of,
-    text_of,
-    word_of,
-)
 from perdure.memory.query.filters import Filters, filter_of
 from perdure.memory.query.listing import listed
 from perdure.memory.query.related import Asked

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perdure.errors import Invalid, Unavailable
+from perdure.memory.arguments import text_of
 from perdure.memory.index.index import Index
 from perdure.memory.index.terms import superseded_by, target_of
 from perdure.memory.index.view import View
@@ -18,7 +19,6 @@ from perdure.memory.log.lines import Line, line_of
 from perdure.memory.log.log import Log, now_ms
 from perdure.memory.log.reading import lines_of
 from perdure.memory.normalise import normalised
-from perdure.memory.query.arguments import text_of
 from perdure.memory.record import Plain
 
 _TRIES = 20

@@ -15,6 +15,30 @@ def duration_s(text: str) -> int | None:
     return None if found is None else int(found[1]) * _SECONDS[found[2]]
 
 
+def read_duration_s(text: str) -> int:
+    """Return the seconds of a duration such as 90s.
+
+    Raises: ValueError when it is not one, or is too long.
+    """
+    seconds = duration_s(text)
+    if seconds is None:
+        raise ValueError(f"Expected a duration such as 10s, 5m, 2h or 1d, found {text[:40]!r}.")
+    if seconds > MAX_SECONDS:
+        raise ValueError(f"A duration is at most {MAX_DAYS}d, found {text[:40]!r}.")
+    return seconds
+
+
+def read_timeout_s(text: str) -> int:
+    """Return the seconds of a duration in which something can happen.
+
+    Raises: ValueError when it is not one, is too long, or is zero.
+    """
+    seconds = read_duration_s(text)
+    if seconds == 0:
+        raise ValueError("A timeout must be longer than 0s; leave it out to have none.")
+    return seconds
+
+
 def fine_duration_s(text: str) -> float | None:
     """Return the seconds of a duration that may have a fraction, such as 0.5s or 250ms; None when it is not one."""
     found = _FINE.fullmatch(text)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from perdure.app import Perdure
-from perdure.app.goals.arguments.validate import app_queue
+from perdure.app.home.opening import app_queue
 from perdure.errors import Unavailable
 from perdure.kernel.loop import TURN
 from perdure.kernel.ports import Leases, StateStore

@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from perdure.app import Perdure
+from perdure.app.access.token import read_token
 from perdure.client import Client
-from perdure.interfaces.api.auth.access import read_token
 from perdure.interfaces.api.server import Address, Running, running
 from tests.interfaces.api.document import documented, documented_client
 from tests.interfaces.api.serving import Served, served

@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx
 
 from perdure import Perdure
+from perdure.app.access.token import read_token
 from perdure.client import Client
-from perdure.interfaces.api.auth.access import read_token
 from perdure.interfaces.api.dependencies import BASE
 from perdure.interfaces.api.server import Address, Running, running
 from tests.interfaces.api.document import documented, documented_client

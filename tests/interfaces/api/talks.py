@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from perdure.app.wire.resources.builder import AssemblyResult
 from perdure.client import Client, Turn
 
 CODING = 'a coding assistant called "Ada" that reviews Python'
@@ -33,6 +34,6 @@ async def finished(client: Client, session_id: str, turn: Turn) -> str:
     return session_id
 
 
-async def built(client: Client, description: str = CODING) -> dict[str, Any]:
+async def built(client: Client, description: str = CODING) -> AssemblyResult:
     """Build a bot, and return what the server says of it."""
     return await client.builder.assemble(await ready(client, description))

@@ -77,7 +77,7 @@ async def test_sockets_and_refused_upgrades_are_logged(
 async def test_bytes_that_are_not_a_request_are_logged_with_the_id_of_their_answer(
     log: pytest.LogCaptureFixture, server: Running, sent: bytes
 ) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", server.surface.doors.port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.surface.access.port)
     writer.write(sent)
     answer = (await reader.read(4096)).decode()
     writer.close()
@@ -95,7 +95,7 @@ async def test_no_line_holds_the_token_a_code_or_a_session(
     await http.get("/api/v1/goals")
     said = "\n".join(record.getMessage() for record in log.records)
     assert " session request " in said
-    for secret in (token, url.partition("code=")[2], http.cookies[server.surface.doors.cookie]):
+    for secret in (token, url.partition("code=")[2], http.cookies[server.surface.access.cookie]):
         assert secret not in said
 
 

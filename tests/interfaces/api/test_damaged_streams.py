@@ -23,7 +23,7 @@ async def damaged(there: Served) -> str:
 async def test_a_socket_of_a_damaged_goal_gets_an_error_frame_and_a_code_of_its_own(
     there: Served, damaged: str
 ) -> None:
-    token = there.server.surface.doors.token() or ""
+    token = there.server.surface.access.token.read() or ""
     frames = []
     async with opened(there.server, token, f"/ws/goals/{damaged}") as socket:
         with pytest.raises(ConnectionClosed) as closed:

@@ -17,10 +17,11 @@ from websockets.typing import Origin
 
 from perdure import Damaged, Denied
 from perdure.app import Perdure
+from perdure.app.access.login_codes import LASTS_S, login_url, new_code, spend_code
+from perdure.app.access.token import TOKEN_FILE, read_token, rotate_token
 from perdure.interfaces.api.app import ROUTERS, make_routes
-from perdure.interfaces.api.auth.access import TOKEN_FILE, Doors, read_token, rotate_token
-from perdure.interfaces.api.auth.login_codes import LASTS_S, login_url, new_code, spend_code
 from perdure.interfaces.api.auth.security_middleware import OPEN_PATHS
+from perdure.interfaces.api.auth.server_access import ServerAccess
 from perdure.interfaces.api.server import Running
 
 ID = "0190a1b2-c3d4-7e5f-8a6b-0123456789ab"
@@ -63,7 +64,7 @@ async def ask(server: Running, method: str, path: str, headers: list[tuple[str, 
     if method != "WS":
         body = "" if method in ("GET", "HEAD") else "{}"
         more = [f"Content-Type: application/json\r\nContent-Length: {len(body)}"] if body else []
-        host = f"Host: 127.0.0.1:{server.surface.doors.port}"
+        host = f"Host: 127.0.0.1:{server.surface.access.port}"
         given = [f"{name}: {value}" for name, value in headers]
         return await raw(server, f"{method} {path}", host, *given, *more, body=body)
     kept = [(name, value) for name, value in headers if name.lower() not in ("host", "origin")]
@@ -88,9 +89,9 @@ async def test_every_route_and_socket_wants_the_token(server: Running, token: st
         [("Authorization", f"Basic {token}")],
         [("Authorization", token)],
         [("Authorization", f"Bearer {token}"), ("Authorization", f"Bearer {token}")],
-        [("Cookie", f"{server.surface.doors.cookie}=wrong")],
+        [("Cookie", f"{server.surface.access.cookie}=wrong")],
         [("Cookie", f"perdure_1={token}")],
-        [("Cookie", f"{server.surface.doors.cookie}={token}")],
+        [("Cookie", f"{server.surface.access.cookie}={token}")],
         [("X-Token", token)],
     ]
     knocked = 0
@@ -125,13 +126,13 @@ HOSTS += ["0.0.0.0:{port}", "localhost:1", "LOCALHOST:{port}@evil.example", "127
 
 @pytest.mark.parametrize("host", HOSTS)
 async def test_a_foreign_host_is_refused_before_anything_else(server: Running, token: str, host: str) -> None:
-    said = host.format(port=server.surface.doors.port)
+    said = host.format(port=server.surface.access.port)
     for path in ("/healthz", "/login?code=x", "/api/v1/goals", "/nowhere", "/openapi.json"):
         assert await raw(server, f"GET {path}", f"Host: {said}", f"Authorization: Bearer {token}") in (400, 403)
 
 
 async def test_the_names_of_this_machine_are_known_in_any_case(server: Running) -> None:
-    port = server.surface.doors.port
+    port = server.surface.access.port
     for host in (f"127.0.0.1:{port}", f"LocalHost:{port}", f"[::1]:{port}"):
         assert await raw(server, "GET /healthz", f"Host: {host}") == 200
     assert await raw(server, "GET /healthz", f"Host: localhost:{port}", f"Host: localhost:{port}") in (400, 403)
@@ -140,7 +141,7 @@ async def test_the_names_of_this_machine_are_known_in_any_case(server: Running) 
 
 async def raw(server: Running, line: str, *headers: str, body: str = "") -> int:
     """Send a request as it stands, and return the status of the answer."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", server.surface.doors.port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.surface.access.port)
     writer.write("\r\n".join([f"{line} HTTP/1.1", *headers, "Connection: close", "", body]).encode())
     status = int((await reader.readline()).split()[1])
     writer.close()
@@ -203,15 +204,15 @@ async def test_with_the_cookie_a_change_needs_our_origin_our_header_and_the_same
     ],
 )
 async def test_cookies_of_other_servers_of_this_machine_do_not_hide_ours(server: Running, cookies: str) -> None:
-    doors = server.surface.doors
-    own = f"{doors.cookie}={doors.open_session()}"
-    said = cookies.replace("{own}", own).replace("{name}", doors.cookie)
+    access = server.surface.access
+    own = f"{access.cookie}={access.sessions.open()}"
+    said = cookies.replace("{own}", own).replace("{name}", access.cookie)
     assert await ask(server, "GET", "/api/v1/goals", [("Cookie", said)]) == 200
     assert await ask(server, "GET", "/api/v1/goals", [("Cookie", said.replace(own, f"{own}x"))]) == 401
 
 
 async def test_with_the_cookie_a_socket_needs_our_origin(server: Running) -> None:
-    cookie = [("Cookie", f"{server.surface.doors.cookie}={server.surface.doors.open_session()}")]
+    cookie = [("Cookie", f"{server.surface.access.cookie}={server.surface.access.sessions.open()}")]
     assert await ask(server, "WS", "/ws/events", cookie) == 403
     assert await ask(server, "WS", "/ws/events", [*cookie, ("Origin", "http://evil.example")]) == 403
     assert await ask(server, "WS", "/ws/events", [*cookie, ("Origin", server.url)]) == 101
@@ -223,7 +224,7 @@ async def test_a_form_of_another_site_changes_nothing(
 ) -> None:
     form = {"Content-Type": kind, "Origin": "http://evil.example"}
     assert (await http.post("/api/v1/goals", content=b'{"text":"echo"}', headers=form)).status_code == 401
-    with_cookie = {**form, "Cookie": f"{server.surface.doors.cookie}={server.surface.doors.open_session()}"}
+    with_cookie = {**form, "Cookie": f"{server.surface.access.cookie}={server.surface.access.sessions.open()}"}
     assert (await http.post("/api/v1/goals", content=b'{"text":"echo"}', headers=with_cookie)).status_code == 403
     own = {"Content-Type": kind}
     assert (await known.post("/api/v1/goals", content=b'{"text":"echo"}', headers=own)).status_code == 415
@@ -286,8 +287,8 @@ def test_a_file_that_holds_no_token_opens_no_door(tmp_path: Path, content: bytes
     (tmp_path / TOKEN_FILE).write_bytes(content)
     with pytest.raises(Damaged, match="rotate"):
         read_token(tmp_path)
-    assert not Doors(tmp_path, 1).is_token(content.decode("latin-1"))
-    assert not Doors(tmp_path, 1).is_token("")
+    assert not ServerAccess(tmp_path, 1).token.matches(content.decode("latin-1"))
+    assert not ServerAccess(tmp_path, 1).token.matches("")
 
 
 def test_a_token_that_cannot_be_read_is_denied(tmp_path: Path) -> None:
@@ -300,7 +301,7 @@ def test_a_link_that_leads_nowhere_opens_no_door_and_is_told(tmp_path: Path) -> 
     (tmp_path / TOKEN_FILE).symlink_to(tmp_path / "gone")
     with pytest.raises(Damaged, match="rotate"):
         read_token(tmp_path)
-    assert Doors(tmp_path, 1).token() is None
+    assert ServerAccess(tmp_path, 1).token.read() is None
     assert rotate_token(tmp_path) == read_token(tmp_path)
 
 
@@ -409,6 +410,6 @@ async def test_a_path_with_a_control_character_leads_nowhere(http: httpx.AsyncCl
 
 
 def test_the_port_of_http_may_be_left_out_and_no_other(tmp_path: Path) -> None:
-    assert Doors(tmp_path, 80, ["localhost"]).hosts == {"localhost", "localhost:80"}
-    assert Doors(tmp_path, 80, ["localhost"]).origins == {"http://localhost", "http://localhost:80"}
-    assert Doors(tmp_path, 8733, ["localhost"]).hosts == {"localhost:8733"}
+    assert ServerAccess(tmp_path, 80, ["localhost"]).hosts == {"localhost", "localhost:80"}
+    assert ServerAccess(tmp_path, 80, ["localhost"]).origins == {"http://localhost", "http://localhost:80"}
+    assert ServerAccess(tmp_path, 8733, ["localhost"]).hosts == {"localhost:8733"}

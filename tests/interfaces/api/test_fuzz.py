@@ -19,8 +19,8 @@ from schemathesis import GenerationMode
 from schemathesis.specs.openapi import checks
 
 from perdure.app import Perdure
+from perdure.app.access.token import read_token
 from perdure.interfaces.api.app import make_routes
-from perdure.interfaces.api.auth.access import read_token
 from perdure.interfaces.api.server import Address, Running, running
 from tests.conftest import BACKENDS
 from tests.postgres import PostgresServer
@@ -76,7 +76,7 @@ def reached(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 def _reached(server: Running, home: Path) -> Reached:
     headers = {"Authorization": f"Bearer {read_token(home)}"}
-    return Reached(server.url, server.surface.doors.port, headers, make_routes(server.surface).openapi())
+    return Reached(server.url, server.surface.access.port, headers, make_routes(server.surface).openapi())
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from perdure.interfaces.api.auth.access import read_token
+from perdure.app.access.token import read_token
 from tests.interfaces.api.document import document, operations
 from tests.interfaces.api.serving import Served
 from tests.interfaces.api.talks import CODING

@@ -36,8 +36,8 @@ async def test_what_is_added_is_shown_found_and_forgotten(there: Served) -> None
         await memory.get(added["id"][:13])
     (match,) = (await memory.search("prices"))["matches"]
     assert (match["record"]["id"], match["score"] > 0) == (added["id"], True)
-    (match,) = (await memory.related(paths=["src"]))["matches"]
-    assert [why["kind"] for why in match["why"]] == ["path"]
+    (related,) = (await memory.related(paths=["src"]))["matches"]
+    assert [why["kind"] for why in related["why"]] == ["path"]
     assert (await memory.status())["records"] == 1
     assert await memory.forget(added["id"]) == {"forgotten": 1, "id": added["id"]}
     with pytest.raises(NotFound):
@@ -177,8 +177,8 @@ async def test_records_are_found_by_type_and_repository_and_no_more_than_asked_f
     assert match["record"]["title"] == "prices rise"
     found = (await memory.search("prices", type="lesson", repo="shop-1"))["matches"]
     assert {match["record"]["repo"] for match in found} == {"shop-1"}
-    (match,) = (await memory.related(sha="abc"))["matches"]
-    assert match["record"]["type"] == "fact"
+    (related,) = (await memory.related(sha="abc"))["matches"]
+    assert related["record"]["type"] == "fact"
     assert len((await memory.related(paths=["src/cart.py", "other"], limit=3))["matches"]) == 3
     assert (await memory.related(text="nothing of the kind"))["matches"] == []
     assert await memory.related() == {"matches": [], "truncated": False}
@@ -229,9 +229,9 @@ async def test_the_client_asks_for_the_next_matches_with_the_cursor_that_it_got(
     first = await memory.search("prices", limit=2)
     rest = await memory.search("prices", limit=2, cursor=first["next_cursor"])
     assert (len(first["matches"]), len(rest["matches"]), "next_cursor" in rest) == (2, 1, False)
-    first = await memory.related(paths="src", limit=2)
-    rest = await memory.related(paths=["src"], limit=2, cursor=first["next_cursor"])
-    assert len({match["record"]["id"] for match in first["matches"] + rest["matches"]}) == 3
+    near = await memory.related(paths="src", limit=2)
+    more = await memory.related(paths=["src"], limit=2, cursor=near["next_cursor"])
+    assert len({match["record"]["id"] for match in near["matches"] + more["matches"]}) == 3
 
 
 async def test_cursors_lead_ten_thousand_places_deep_and_no_further(plain: Served) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from perdure import read_records
-from perdure.interfaces.api.auth.access import read_token
+from perdure.app.access.token import read_token
 from perdure.interfaces.api.server import Running
 from tests.interfaces.api.test_server import HOW_TO, run
 

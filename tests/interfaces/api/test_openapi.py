@@ -61,13 +61,39 @@ BODIES: list[Body] = [
     Cancel("person", "withdrawn"),
 ]
 FORMS = {"type", "$ref", "anyOf", "const", "enum"}
+_ARGUMENTS = "the arguments of a flow or a tool, which declares them itself"
+_VALUE = "a value of a flow, a tool or a person"
+_EXCEPTION = "the arguments of an exception of the user's code"
+_RECORDED = "what a tool records about itself"
+_KEPT = "keys of the caller's own, which are kept"
 FREE = {
-    *("GoalBody.args", "ToolCallAction.arguments", "Approval.arguments", "MindSpec.args"),
-    *("Decision.value", "DecisionBody.value", "Signal.payload", "SignalBody.payload", "Termination.value"),
-    *("Goal.output", "ToolOutput.output", "ToolOutput.usage", "ToolOutput.meta"),
-    *("RecordBody.metadata", "RecordChanges.metadata", "MemoryRecord.metadata", "Problem.current", "ToolError.args"),
+    "GoalBody.args": _ARGUMENTS,
+    "MindSpec.args": _ARGUMENTS,
+    "ToolCallAction.arguments": _ARGUMENTS,
+    "Approval.arguments": _ARGUMENTS,
+    "Decision.value": _VALUE,
+    "DecisionBody.value": _VALUE,
+    "Signal.payload": _VALUE,
+    "SignalBody.payload": _VALUE,
+    "Termination.value": _VALUE,
+    "ToolOutput.output": _VALUE,
+    "Goal.output": _VALUE,
+    "GoalDetail.output": _VALUE,
+    "Call.answer": _VALUE,
+    "Pending.payload": "a post as it came in, with the value of a person; it is described once it is an event",
+    "ToolError.args": _EXCEPTION,
+    "Failure.args": _EXCEPTION,
+    "ToolOutput.usage": _RECORDED,
+    "ToolOutput.meta": _RECORDED,
+    "Call.usage": _RECORDED,
+    "Call.meta": _RECORDED,
+    "RecordBody.metadata": _KEPT,
+    "RecordChanges.metadata": _KEPT,
+    "MemoryRecord.metadata": _KEPT,
 }
-"""Values of callers, tools and flows; and the state that a conflict is about, which may be any resource."""
+"""Every value without a form, and why."""
+OPEN = {"MemoryRecord", "RecordBody", "RecordChanges", "RecordLink"}
+"""The forms whose objects may have keys of the caller's own."""
 
 
 def schemas() -> dict[str, Any]:
@@ -194,13 +220,37 @@ def test_only_what_callers_choose_themselves_has_no_form() -> None:
         for key, value in schema.get("properties", {}).items()
         if is_free(value)
     }
-    assert free == FREE
+    assert free == FREE.keys()
+    assert {name for name, schema in schemas().items() if has_no_keys(schema)} == OPEN
+    assert [place for place, schema in inline() if is_free_object(schema)] == []
 
 
 def is_free(schema: dict[str, Any]) -> bool:
     """Tell whether a schema takes any value, or any object."""
     takes_anything = not FORMS & schema.keys()
     return takes_anything or any(part.get("additionalProperties") is True for part in parts(schema))
+
+
+def has_no_keys(schema: dict[str, Any]) -> bool:
+    """Tell whether a schema is of objects that may have any keys, or of any object."""
+    return schema.get("additionalProperties") is True or is_free_object(schema)
+
+
+def is_free_object(schema: dict[str, Any]) -> bool:
+    """Tell whether a schema is of objects of which it says nothing."""
+    return schema.get("type") == "object" and not schema.keys() & {"properties", "additionalProperties"}
+
+
+def inline() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Give every object of the document beside the named forms and what they have a reason for, with its place."""
+    for path, methods in document()["paths"].items():
+        for part in parts(methods):
+            yield path, part
+    for name, schema in schemas().items():
+        for key, value in schema.get("properties", {}).items():
+            if f"{name}.{key}" not in FREE:
+                for part in parts(value):
+                    yield f"{name}.{key}", part
 
 
 def test_only_forms_of_requests_are_closed_so_that_a_response_may_get_new_fields() -> None:

@@ -63,7 +63,7 @@ async def test_who_follows_a_goal_is_told_to_come_again_and_can(
     goal = await at.client.goals.create(plan=ASKS)
     await waiting(at.client, goal["id"])
     stream = at.http.stream("GET", f"/goals/{goal['id']}/events", headers={"Accept": "text/event-stream"})
-    token = at.server.surface.doors.token() or ""
+    token = at.server.surface.access.token.read() or ""
     async with opened(at.server, token, f"/ws/goals/{goal['id']}") as socket, stream as sent:
         seen, chunks = await heard(socket), sent.aiter_bytes()
         assert (await anext(chunks)).startswith(b"id: 1\n")

@@ -96,7 +96,7 @@ async def test_a_client_that_resets_while_its_body_is_rejected_leaves_nothing_in
     sent = request(server, "POST /api/v1/goals", *declared, is_known=False, body="x" * (1 << 19))
 
     def send_and_reset() -> None:
-        with socket.create_connection(("127.0.0.1", server.surface.doors.port)) as sender, suppress(OSError):
+        with socket.create_connection(("127.0.0.1", server.surface.access.port)) as sender, suppress(OSError):
             sender.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
             sender.sendall(sent)
 
@@ -112,7 +112,7 @@ async def test_bytes_that_are_not_http_and_a_reset_leave_nothing_in_the_log(
 ) -> None:
     with caplog.at_level(logging.WARNING):
         for _ in range(RESETS):
-            sender = socket.create_connection(("127.0.0.1", server.surface.doors.port))
+            sender = socket.create_connection(("127.0.0.1", server.surface.access.port))
             sender.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
             sender.sendall(SHORT)
             sender.close()

@@ -20,9 +20,9 @@ from websockets.exceptions import ConnectionClosed
 from bench.raw_socket import RawSocket
 from perdure import Invalid, Unavailable
 from perdure.app import Perdure
+from perdure.app.access.token import read_token
 from perdure.client import Client
 from perdure.interfaces.api.app import make_routes
-from perdure.interfaces.api.auth.access import read_token
 from perdure.interfaces.api.server import Address, Running, bind, kept_up, running
 from tests.interfaces.api.test_goals import ended
 from tests.interfaces.api.test_streams import opened, plan_of
@@ -104,11 +104,11 @@ async def test_a_frame_that_is_too_large_ends_the_socket(server: Running, token:
 
 async def test_a_peer_that_answers_no_ping_is_closed(home: Perdure) -> None:
     async with running(home, Address(port=0, heartbeat_s=0.2)) as server:
-        reader, writer = await asyncio.open_connection("127.0.0.1", server.surface.doors.port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.surface.access.port)
         writer.write(
-            f"GET /ws/events HTTP/1.1\r\nHost: 127.0.0.1:{server.surface.doors.port}\r\nConnection: Upgrade\r\n"
+            f"GET /ws/events HTTP/1.1\r\nHost: 127.0.0.1:{server.surface.access.port}\r\nConnection: Upgrade\r\n"
             f"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {'A' * 22}==\r\n"
-            f"Authorization: Bearer {server.surface.doors.token()}\r\n\r\n".encode()
+            f"Authorization: Bearer {server.surface.access.token.read()}\r\n\r\n".encode()
         )
         assert b"101" in await reader.readline()
         async with asyncio.timeout(10):
@@ -120,7 +120,7 @@ async def test_clients_that_stop_reading_hold_up_nobody(client: Client, server: 
     text = "x" * 20_000
     steps = "".join(f"  - id: s{n}\n    exec: [echo, '{text}']\n" for n in range(20))
     goal = await client.goals.create(plan=f"goal: much\nsteps:\n{steps}")
-    deaf = [await RawSocket.open(server.surface.doors.port, f"/ws/goals/{goal['id']}", token) for _ in range(20)]
+    deaf = [await RawSocket.open(server.surface.access.port, f"/ws/goals/{goal['id']}", token) for _ in range(20)]
     for each in deaf:
         each.stop_reading()
     events = [event async for event in client.goals.follow(goal["id"])]

@@ -40,7 +40,7 @@ async def hasty(home: Perdure) -> AsyncIterator[Running]:
 async def goal_id(hasty: Running) -> str:
     """A goal whose history is much more than any buffer holds."""
     steps = "".join(f"  - id: s{n}\n    exec: [printf, '%{EVENT_BYTES}d', '1']\n" for n in range(STEPS))
-    token = str(hasty.surface.doors.token())
+    token = str(hasty.surface.access.token.read())
     async with Client(hasty.url, token) as client:
         goal = await client.goals.create(plan=f"goal: much\nsteps:\n{steps}")
         async for _ in client.goals.follow(goal["id"]):
@@ -56,7 +56,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 def deaf(server: Running, path: str) -> connect:
     """Connect as a client that leaves in the system what it does not ask for."""
-    headers = {"Authorization": f"Bearer {server.surface.doors.token()}"}
+    headers = {"Authorization": f"Bearer {server.surface.access.token.read()}"}
     url = server.url.replace("http", "ws") + path
     return connect(url, additional_headers=headers, proxy=None, max_queue=1, max_size=None, ping_interval=None)
 

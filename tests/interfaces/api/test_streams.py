@@ -180,7 +180,7 @@ async def test_every_socket_is_told_that_the_server_ends(home: Perdure, token: s
 
 async def test_a_client_follows_a_goal_through_a_restart_of_the_server(home: Perdure, token: str) -> None:
     async with running(home, Address(port=0)) as first:
-        port = first.surface.doors.port
+        port = first.surface.access.port
         async with Client(first.url, token) as client:
             goal = await client.goals.create(plan=ASKS)
             await waiting(client, goal["id"])

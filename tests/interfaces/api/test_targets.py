@@ -39,19 +39,19 @@ async def test_a_plain_request_in_http_1_0_is_answered(server: Running) -> None:
 @pytest.mark.parametrize("path", ["/healthz", "/api/v1/goals?limit=1", "/api/v1/g%6fals"])
 @pytest.mark.parametrize("scheme", ["http", "HTTP"])
 async def test_a_target_with_our_host_is_the_path_behind_it(server: Running, scheme: str, path: str) -> None:
-    target = f"{scheme}://127.0.0.1:{server.surface.doors.port}{path}"
+    target = f"{scheme}://127.0.0.1:{server.surface.access.port}{path}"
     answer = await rest(await connected(server, request(server, f"GET {target}", "Connection: close")))
     assert answer.startswith(b"HTTP/1.1 200 ")
 
 
 async def test_a_target_with_our_host_needs_the_token_like_any_other(server: Running) -> None:
-    target = f"http://127.0.0.1:{server.surface.doors.port}/api/v1/goals"
+    target = f"http://127.0.0.1:{server.surface.access.port}/api/v1/goals"
     sent = request(server, f"GET {target}", "Connection: close", is_known=False)
     assert (await rest(await connected(server, sent))).startswith(b"HTTP/1.1 401 ")
 
 
 @pytest.mark.parametrize("authority", ["evil.example:{port}", "me@127.0.0.1:{port}", "127.0.0.1:1", ""])
 async def test_a_target_with_another_host_is_refused(server: Running, authority: str) -> None:
-    target = f"http://{authority.format(port=server.surface.doors.port)}/healthz"
+    target = f"http://{authority.format(port=server.surface.access.port)}/healthz"
     answer = await rest(await connected(server, request(server, f"GET {target}", "Connection: close")))
     assert answer.startswith(b"HTTP/1.1 403 ")

@@ -34,13 +34,13 @@ async def hasty(home: Perdure) -> AsyncIterator[Running]:
 
 
 def request(server: Running, line: str, *headers: str, body: str = "", is_known: bool = True) -> bytes:
-    doors = server.surface.doors
-    token = [f"Authorization: Bearer {doors.token()}"] if is_known else []
-    return "\r\n".join([f"{line} HTTP/1.1", f"Host: 127.0.0.1:{doors.port}", *token, *headers, "", body]).encode()
+    access = server.surface.access
+    token = [f"Authorization: Bearer {access.token.read()}"] if is_known else []
+    return "\r\n".join([f"{line} HTTP/1.1", f"Host: 127.0.0.1:{access.port}", *token, *headers, "", body]).encode()
 
 
 async def connected(server: Running, sent: bytes) -> Peer:
-    reader, writer = await asyncio.open_connection("127.0.0.1", server.surface.doors.port, limit=1 << 10)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.surface.access.port, limit=1 << 10)
     writer.write(sent)
     return reader, writer
 

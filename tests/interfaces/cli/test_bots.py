@@ -44,11 +44,13 @@ def test_a_bot_is_shown_with_what_was_edited_by_hand(perdure: Terminal, ada: Pat
     assert f"{MODEL}, temperature 0.2, up to 4096 tokens" in perdure.out
     assert "+name: Augusta" in perdure.out
     assert "\x1b" not in perdure.out
+    without_prompt = perdure.out
     shown = perdure.json("bot", "show", "ada")
     assert list(shown["edits"]) == ["SOUL.md"]
     assert shown["folder"] == str(ada)
-    assert "prompt" not in shown
-    assert "Python" in perdure.json("bot", "show", "ada", "--prompt")["prompt"]
+    assert "Python" in shown["prompt"]
+    assert perdure("bot", "show", "ada", "--prompt") == 0
+    assert perdure.out.removeprefix(without_prompt).startswith(shown["prompt"].splitlines()[0])
 
 
 def test_a_bot_is_shown_with_its_version_its_purpose_and_what_it_holds_to(perdure: Terminal, ada: Path) -> None:

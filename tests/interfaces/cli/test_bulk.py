@@ -11,7 +11,7 @@ from perdure.app.goals.goals import Goals
 from perdure.app.wire.goal_view import GoalView
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.errors import run
-from perdure.interfaces.cli.goals.display.bulk import Verb, change_many
+from perdure.interfaces.cli.goals.bulk import Verb, change_many
 from tests.interfaces.cli.terminal import Screen, Terminal
 
 ASKS = "goal: ask\nsteps: [{id: sure, ask: {question: 'Go?'}}]"

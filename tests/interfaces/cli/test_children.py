@@ -1,6 +1,8 @@
 """Children on the command line: how a parent waits for one, what is printed, and how both are continued."""
 
+import asyncio
 import importlib
+import json
 import sys
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -10,6 +12,7 @@ import pytest
 
 from tests.interfaces.cli.terminal import Terminal
 from tests.interfaces.cli.test_flows import forget
+from tests.interfaces.cli.test_one_goal_object import over_http
 
 FLOWS = """
 from perdure import flow
@@ -93,7 +96,7 @@ def test_a_child_took_as_long_as_its_parent_waited_for_it(perdure: Terminal) -> 
     assert perdure("goal", "answer", child, "yes") == 0
     assert perdure("goal", "resume", parent) == 0
 
-    [call] = [each for each in perdure.json("goal", "show", parent)["calls"] if each["step"] == "/approval#0"]
+    [call] = [each for each in perdure.json("goal", "show", parent)["timeline"] if each["step"] == "/approval#0"]
     waited = datetime.fromisoformat(call["ended_at"]) - datetime.fromisoformat(call["began_at"])
     assert call["duration_ms"] == waited // timedelta(milliseconds=1) > 0
 
@@ -161,3 +164,22 @@ def test_watch_shows_a_child_that_was_resumed(perdure: Terminal) -> None:
     assert "[/approval#0] step /ask#0: asks: Publish?" in perdure.err
     assert "[/approval#0] step /ask#0: answered: yes" in perdure.err
     assert perdure.err.index("answered: yes") < perdure.err.index("step /approval#0: done")
+
+
+def test_a_parent_and_its_ended_child_are_the_same_objects_from_every_command_and_http(perdure: Terminal) -> None:
+    perdure("run", "--flow", "family:parent", "--json")
+    parent = json.loads(perdure.out)
+    assert [(each["call_id"], each["status"]) for each in parent["children"]] == [
+        ("/quick#0.1", "done"),
+        ("/approval#0.1", "waiting"),
+    ]
+    assert perdure.json("goal", "show", parent["id"]) == asyncio.run(over_http(parent["id"])) == parent
+    child = parent["children"][1]["id"]
+    perdure("goal", "answer", child, "yes", "--resume", "--json")
+    ended = json.loads(perdure.out)
+    assert (ended["status"], [each["command"] for each in ended["next"]]) == (
+        "done",
+        [f"perdure goal resume {parent['id']}"],
+    )
+    assert perdure.json("goal", "show", child) == perdure.json("goal", "watch", child) == ended
+    assert asyncio.run(over_http(child)) == ended

@@ -9,8 +9,7 @@ import pytest
 from perdure import Perdure
 from perdure.app.home.system import SystemClock
 from perdure.interfaces.cli.output.times import deadline_moment
-from perdure.kernel.events import moment_us
-from perdure.kernel.history.moments import moment
+from perdure.moments import moment, moment_us
 from tests.interfaces.cli.terminal import Terminal
 from tests.interfaces.cli.test_flows import forget
 from tests.waiting import unanswered_goal
@@ -144,7 +143,7 @@ def test_a_signal_is_shown_with_its_deadline_and_what_timed_out_as_that(
     goal = perdure.newest()
     asyncio.run(past(goal))
     assert perdure("goal", "resume", goal) == 1
-    calls = perdure.json("goal", "show", goal)["calls"]
+    calls = perdure.json("goal", "show", goal)["timeline"]
     assert [call["state"] for call in calls] == ["timed out", "timed out"]
 
 
@@ -202,7 +201,7 @@ def test_a_child_that_asks_until_soon_is_named_at_once(perdure: Terminal) -> Non
 @pytest.mark.usefixtures("deadlines")
 def test_a_short_sleep_beside_a_question_is_slept_in_the_process(perdure: Terminal) -> None:
     assert perdure("run", "--flow", "flow_with_deadlines:naps_and_asks") == 5
-    calls = perdure.json("goal", "show", perdure.newest())["calls"]
+    calls = perdure.json("goal", "show", perdure.newest())["timeline"]
     assert len(calls) == 3, "the step after the sleep is done"
 
 
@@ -227,7 +226,7 @@ def test_an_answer_within_a_block_that_timed_out_is_late(perdure: Terminal) -> N
     assert perdure.json("goal", "show", goal)["pending"] == []
     assert perdure("goal", "resume", goal) == 0
     shown = perdure.json("goal", "show", goal)
-    assert (shown["output"], [call["state"] for call in shown["calls"]]) == ("too late", ["timed out", "cancelled"])
+    assert (shown["output"], [call["state"] for call in shown["timeline"]]) == ("too late", ["timed out", "cancelled"])
     assert perdure("goal", "answer", goal, "yes") == 4
     assert "/ask#0.1 was already decided: cancel (by flow)." in perdure.err
 
@@ -252,7 +251,7 @@ def test_the_next_attempt_of_a_step_of_a_flow_is_shown(perdure: Terminal) -> Non
 
     goal, in_python = asyncio.run(failed_once())
     shown = perdure.json("goal", "show", goal)
-    [call] = shown["calls"]
+    [call] = shown["timeline"]
     assert in_python == shown["next_attempt_at"] == call["next_attempt_at"]
     wait_us = moment_us(shown["next_attempt_at"]) - moment_us(call["ended_at"])
     assert wait_us == HOUR_US

@@ -81,9 +81,8 @@ def test_json_is_one_object_and_nothing_else(path: Path_, capsys: pytest.Capture
     assert said.err == ""
 
 
+@pytest.mark.usefixtures("ready")
 def test_json_is_one_object_on_a_home_in_use(path: Path_, capsys: pytest.CaptureFixture[str]) -> None:
-    run(["db", "migrate"])
-    capsys.readouterr()
     run([*call(path), "--json", "--no-input"])
     said = capsys.readouterr()
     assert one_object(said.out)

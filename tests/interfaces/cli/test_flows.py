@@ -13,7 +13,7 @@ import pytest
 
 from perdure import Perdure
 from perdure.app.goals.arguments.run_options import Manner
-from perdure.interfaces.cli.goals.flows import new_flow
+from perdure.interfaces.cli.goals.run_ui.flows import new_flow
 from perdure.minds.flow import registry
 from tests.interfaces.cli.terminal import Terminal
 
@@ -239,7 +239,7 @@ def test_changed_code_is_refused_and_a_fork_before_the_change_goes_on(perdure: T
     before = perdure.goals()
     assert perdure("run", "--resume", goal) == 4
     command = perdure.err.strip().rpartition(": ")[2]
-    asked = perdure.json("goal", "show", goal)["calls"][-1]
+    asked = perdure.json("goal", "show", goal)["timeline"][-1]
     assert perdure.goals() == before
     assert command == f"perdure goal fork {goal} --before {asked['step'].strip('/').partition('#')[0]}"
     assert perdure(*shlex.split(command)[1:]) == 0
@@ -333,7 +333,7 @@ def test_a_failure_is_printed_with_the_traceback_of_the_user(perdure: Terminal) 
     assert perdure.out.count(frames[0]) == 1
     shown = perdure.json("goal", "show", goal)
     assert (shown["error"]["type"], shown["error"]["args"]) == ("builtins:KeyError", ["price"])
-    assert shown["calls"][0]["error"] == shown["error"]
+    assert shown["timeline"][0]["error"] == shown["error"]
     assert shown["next"][0]["command"] == f"perdure goal retry {goal}"
     assert perdure.goals()[0]["error"] is None
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from perdure import Perdure
+from perdure.app.access.token import read_token
 from perdure.client import Client
-from perdure.interfaces.api.auth.access import read_token
 from perdure.interfaces.api.server import Address, running
 from tests.interfaces.cli.terminal import Terminal
 

@@ -61,6 +61,20 @@ def test_the_help_of_all_commands_imports_no_database_and_no_wizard() -> None:
     assert imported & {"sqlalchemy", "pydantic", "questionary", "prompt_toolkit", "perdure.app.builder.forge"} == set()
 
 
+def test_the_token_is_shown_without_importing_the_server_or_the_database(home: Path) -> None:
+    told = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "perdure", "token", "show"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    imported = {line.rpartition("|")[2].strip() for line in told.stderr.splitlines()}
+    assert told.stdout.strip() == (home / "token").read_text().strip()
+    assert "perdure.app.access.token" in imported
+    slow = (SLOW_TO_IMPORT - {"typer"}) | {"starlette", "uvicorn", "perdure.interfaces.api"}
+    assert imported & slow == set()
+
+
 def test_the_script_and_the_module_are_the_same_program() -> None:
     script = Path(sys.executable).parent / "perdure"
     told = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)

@@ -73,7 +73,7 @@ def test_show_replay_export_and_diff_have_the_retry(perdure: Terminal, failed: s
         "7 retried by person: paper is back",
         "8-9 print exec, once done 1",
     ]
-    assert [call["attempt"] for call in perdure.json("goal", "show", failed)["calls"]] == [1, 1, 2]
+    assert [call["attempt"] for call in perdure.json("goal", "show", failed)["timeline"]] == [1, 1, 2]
     assert perdure("goal", "replay", failed) == 0
     assert perdure("goal", "export", failed) == 0
     assert '"type":"reopened"' in perdure.out
@@ -84,10 +84,10 @@ def test_show_replay_export_and_diff_have_the_retry(perdure: Terminal, failed: s
 
 def test_the_same_key_retries_once(perdure: Terminal, failed: str) -> None:
     assert perdure("goal", "retry", failed, "--key", "k") == 1
-    count = len(perdure.json("goal", "show", failed)["calls"])
+    count = len(perdure.json("goal", "show", failed)["timeline"])
     assert perdure("goal", "retry", failed, "--key", "k") == 1
     assert "has ended already; nothing was run" in perdure.err
-    assert len(perdure.json("goal", "show", failed)["calls"]) == count
+    assert len(perdure.json("goal", "show", failed)["timeline"]) == count
 
 
 def test_a_goal_that_is_done_is_refused_with_the_fork_in_the_same_home(perdure: Terminal) -> None:

@@ -48,7 +48,7 @@ def test_a_command_that_fails_ends_with_one_and_tells_its_own_code(perdure: Term
 def test_the_goal_of_run_is_the_goal_of_the_list(perdure: Terminal) -> None:
     goal = perdure.json("run", "true")
     (listed,) = perdure.goals()
-    assert {**goal, **listed, "output": goal["output"]} == goal
+    assert {**goal, **listed, "output": goal["output"], "tokens": goal["tokens"]} == goal
 
 
 def test_events_come_as_lines_and_nothing_else(perdure: Terminal) -> None:
@@ -225,8 +225,8 @@ def test_show_has_the_calls_and_the_way_to_go_on(perdure: Terminal, plan: Path) 
     perdure("run", "--plan", str(plan))
     goal = perdure.newest()
     shown = perdure.json("goal", "show", goal)
-    assert [(call["step"], call["state"]) for call in shown["calls"]] == [("fetch", "done"), ("sure", "asks")]
-    assert shown["calls"][1]["options"] == ["yes", "no"]
+    assert [(call["step"], call["state"]) for call in shown["timeline"]] == [("fetch", "done"), ("sure", "asks")]
+    assert shown["timeline"][1]["options"] == ["yes", "no"]
     assert shown["pending"] == []
     perdure("goal", "show", goal)
     command = f"perdure goal answer {goal} ANSWER --resume"

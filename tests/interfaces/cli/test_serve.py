@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from perdure.app import Perdure
+from perdure.app.access.login_codes import spend_code
+from perdure.app.access.token import TOKEN_FILE, read_token
 from perdure.app.goals.arguments.run_options import Manner
 from perdure.app.goals.new_goal import of_plan_text
 from perdure.app.home.server_mark import marked_as_server
-from perdure.interfaces.api.auth.access import TOKEN_FILE, read_token
-from perdure.interfaces.api.auth.login_codes import spend_code
 from perdure.settings import load_settings
 from tests.interfaces.cli.terminal import Terminal
 

@@ -13,9 +13,9 @@ from perdure.app.home.server_mark import marked_as_server
 from perdure.interfaces.cli.command_result import Table, print_table
 from perdure.interfaces.cli.goals.display.timeline import STATE_COLUMN, timeline
 from perdure.kernel.events import GoalBegun, MindSpec, Tip, seal
-from perdure.kernel.history.moments import moment
 from perdure.minds.plan.mind import PlanMind
 from perdure.minds.plan.plan_file import parse_plan
+from perdure.moments import moment
 from perdure.settings import load_settings
 from tests.interfaces.cli.terminal import Screen, Terminal
 from tests.minds.history import START_US, History
@@ -49,7 +49,7 @@ def test_every_step_of_a_plan_is_shown(perdure: Terminal) -> None:
     assert " answered: no " in perdure.out
     shown = perdure.json("goal", "show", "20")
     assert shown["not_begun"] == [{"step": "send", "state": "skipped"}]
-    assert [call["answer"] for call in shown["calls"]] == [None, "no", None]
+    assert [call["answer"] for call in shown["timeline"]] == [None, "no", None]
 
 
 def test_a_program_is_told_what_a_goal_waits_for(perdure: Terminal) -> None:
@@ -58,7 +58,7 @@ def test_a_program_is_told_what_a_goal_waits_for(perdure: Terminal) -> None:
     assert goal["questions"] == [
         {"call_id": "sure.1", "step": "sure", "question": "Publish?", "options": ["yes", "no"], "until": None}
     ]
-    assert (goal["error"], goal["unknown"], goal["limit"], goal["due_at"]) == (None, [], None, None)
+    assert (goal["error"], goal["unknown"], goal["limits"]["reached"], goal["due_at"]) == (None, [], None, None)
     assert perdure.json("goal", "show", goal["id"])["questions"] == goal["questions"]
 
 
@@ -67,7 +67,8 @@ def test_a_program_is_told_why_a_goal_failed_and_which_limit_it_reached(perdure:
     assert "exit code 1" in failed["detail"]
     assert (failed["error"]["code"], failed["error"]["traceback"]) == ("exit", None)
     begun(perdure, BRANCHES, "--json", "--max-iterations", "1")
-    assert json.loads(perdure.out)["limit"] == {"name": "iterations", "value": 1, "used": 1}
+    limits = json.loads(perdure.out)["limits"]
+    assert (limits["reached"], limits["iterations"]) == ("iterations", {"limit": 1, "used": 1})
 
 
 def test_the_output_of_a_step_is_printed_as_the_history_has_it(perdure: Terminal) -> None:
@@ -109,7 +110,7 @@ def test_what_a_step_used_and_recorded_is_shown(perdure: Terminal, monkeypatch: 
     assert perdure("run", "--flow", "using:using") == 0
     perdure("goal", "show", perdure.newest())
     assert "$0.2500" in perdure.out
-    call = perdure.json("goal", "show", perdure.newest())["calls"][0]
+    call = perdure.json("goal", "show", perdure.newest())["timeline"][0]
     assert (call["usage"], call["meta"]) == ({"tokens": 7, "cost_usd": 0.25}, {"model": "m-1"})
 
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from perdure.app.builder.list_views import BotView
 from perdure.app.home.system import SystemClock, SystemIds
@@ -13,9 +13,12 @@ from perdure.bots.bot import Bot, parse_bot
 from perdure.forge.assembly.assembly import AssemblyResult, BotAssembler
 from perdure.forge.assembly.library import Explanation
 from perdure.forge.ports import BotStore, VersionSummary
-from perdure.kernel.events import iso
+from perdure.moments import iso
 from perdure.store.builder.bots import SqlBotStore
 from perdure.store.client import DatabaseClient
+
+if TYPE_CHECKING:
+    from perdure.app.wire.resources import bots as wire
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class VersionView:
 
     summary: VersionSummary
 
-    def wire(self) -> dict[str, Any]:
+    def wire(self) -> "wire.BotVersion":
         """Return the one JSON form of a version."""
         version = self.summary
         return {
@@ -34,26 +37,6 @@ class VersionView:
             "sha256": dict(version.sha256),
             "created_at": iso(version.created_at_us),
         }
-
-
-def bot_wire(bot: Bot) -> dict[str, Any]:
-    """Return the one JSON form of a whole bot."""
-    settings = bot.model_settings
-    return {
-        "slug": bot.slug,
-        "name": bot.name,
-        "category": bot.category,
-        "tone": bot.soul.tone,
-        "traits": list(bot.soul.traits),
-        "purpose": bot.soul.purpose,
-        "boundaries": list(bot.soul.boundaries),
-        "model_config": {
-            "model": settings.model,
-            "temperature": settings.temperature,
-            "max_tokens": settings.max_tokens,
-        },
-        "skills": [skill.name for skill in bot.skills],
-    }
 
 
 @dataclass(frozen=True)
@@ -68,16 +51,29 @@ class WholeBot:
     mark: str
     """Tells this bot with these files from every other; see `Bots.delete`."""
 
-    def wire(self) -> dict[str, Any]:
+    def wire(self) -> "wire.Bot":
         """Return the one JSON form."""
+        bot, settings = self.bot, self.bot.model_settings
         return {
             "id": self.bot_id,
-            **bot_wire(self.bot),
+            "slug": bot.slug,
+            "name": bot.name,
+            "category": bot.category,
+            "tone": bot.soul.tone,
+            "traits": list(bot.soul.traits),
+            "purpose": bot.soul.purpose,
+            "boundaries": list(bot.soul.boundaries),
+            "model_config": {
+                "model": settings.model,
+                "temperature": settings.temperature,
+                "max_tokens": settings.max_tokens,
+            },
+            "skills": [skill.name for skill in bot.skills],
             "version": self.version,
             "files": list(self.files),
             "edits": dict(self.edits),
             "etag": self.mark,
-            "prompt": self.bot.prompt(),
+            "prompt": bot.prompt(),
         }
 
 

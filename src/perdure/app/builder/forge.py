@@ -153,7 +153,7 @@ class Forge:
         draft, state = await self._opened(session_id)
         if state.target is not None:
             try:
-                await self._stores.bots.newest(state.target.slug)
+                await self._stores.bots.version(state.target.slug)
             except NotFound as error:
                 delete = f"perdure draft delete {state.session_id}"
                 raise NotFound(f"{error.detail} This draft was to change it; `{delete}` removes it.") from error
@@ -365,7 +365,7 @@ class Forge:
         while len(self._held) > MOST_HELD:
             del self._held[next(iter(self._held))]
 
-    async def _current(self, session_id: str) -> dict[str, Any] | None:
+    async def _current(self, session_id: str) -> Mapping[str, Any] | None:
         try:
             return (await self.get(session_id)).wire()
         except PerdureError:

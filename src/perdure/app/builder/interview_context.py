@@ -74,7 +74,7 @@ async def _newest_of_each_bot(
 async def _purpose_of(entry: BuilderMemoryEntry, bots: BotStore) -> BotPurpose | None:
     """Return what the bot of a choice is for; of a bot that is gone, what its description says."""
     try:
-        return config_of(await bots.newest(entry.bot_slug or "")).purpose
+        return config_of(await bots.version(entry.bot_slug or "")).purpose
     except (NotFound, Damaged):
         found = purpose_of(entry.initial_description)
         return found.purpose if found.is_clear else None

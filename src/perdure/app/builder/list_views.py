@@ -2,12 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from perdure.forge.ports import BotSummary, BuilderDraftSummary, BuilderMemoryEntry
-from perdure.kernel.events import iso
+from perdure.moments import iso
 from perdure.store.builder import lists
 from perdure.store.client import DatabaseClient
+
+if TYPE_CHECKING:
+    from perdure.app.wire.resources import bots as wire_bots
+    from perdure.app.wire.resources.builder import Draft, PastChoice
 
 
 @dataclass(frozen=True)
@@ -16,14 +20,14 @@ class DraftView:
 
     summary: BuilderDraftSummary
 
-    def wire(self) -> dict[str, Any]:
+    def wire(self) -> "Draft":
         """Return the one JSON form of a draft in a list."""
         draft = self.summary
         return {
             "session_id": draft.session_id,
             "initial_description": draft.initial_description,
-            "phase": None if draft.phase is None else str(draft.phase),
-            "mode": None if draft.mode is None else str(draft.mode),
+            "phase": draft.phase,
+            "mode": draft.mode,
             "revision": draft.revision,
             "updated_at": iso(draft.updated_at_us),
         }
@@ -35,7 +39,7 @@ class ChoiceView:
 
     entry: BuilderMemoryEntry
 
-    def wire(self) -> dict[str, Any]:
+    def wire(self) -> "PastChoice":
         """Return the one JSON form of a choice."""
         entry = self.entry
         return {
@@ -56,7 +60,7 @@ class BotView:
 
     summary: BotSummary
 
-    def wire(self) -> dict[str, Any]:
+    def wire(self) -> "wire_bots.BotSummary":
         """Return the one JSON form of a bot in a list."""
         bot = self.summary
         return {

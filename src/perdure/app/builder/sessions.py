@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from perdure.errors import NotFound
 from perdure.forge.drafts import damaged
@@ -10,6 +10,9 @@ from perdure.forge.interview.finish import preview, with_preview
 from perdure.forge.ports import BuilderMode, BuilderPhase
 from perdure.forge.state import BuilderState, Exchange
 from perdure.forge.turns import BuilderTurn, Preview
+
+if TYPE_CHECKING:
+    from perdure.app.wire.resources import builder as wire
 
 SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -30,23 +33,34 @@ class SessionView:
     conversation: tuple[Exchange, ...] = ()
     """What was asked and answered so far."""
 
-    def wire(self) -> dict[str, Any]:
+    def turn_wire(self) -> "wire.Turn":
+        """Return the one JSON form of the pending turn."""
+        return cast("wire.Turn", self.turn.model_dump(mode="json", by_alias=True))
+
+    def new_wire(self) -> "wire.NewSession":
+        """Return the one JSON form of a session that was just started."""
+        return {"session_id": self.session_id, "mode": self.mode, "turn": self.turn_wire()}
+
+    def next_wire(self) -> "wire.NextTurn":
+        """Return the one JSON form of the turn after an answer."""
+        progress: wire.SessionProgress = {"phase": self.phase, "question_count": self.question_count}
+        return {"turn": self.turn_wire(), "state_summary": progress}
+
+    def wire(self) -> "wire.Session":
         """Return the one JSON form of a session."""
         return {
-            "session_id": self.session_id,
-            "mode": str(self.mode),
-            "phase": str(self.phase),
+            **self.new_wire(),
+            "phase": self.phase,
             "initial_description": self.initial_description,
             "question_count": self.question_count,
             "revision": self.revision,
-            "turn": self.turn.model_dump(mode="json", by_alias=True),
-            "preview": self.preview.model_dump(mode="json"),
+            "preview": cast("wire.Preview", self.preview.model_dump(mode="json")),
             "conversation": [
                 {
                     "question": each.question,
                     "options": list(each.options),
                     "answer": each.answer,
-                    "phase": str(each.phase),
+                    "phase": each.phase,
                 }
                 for each in self.conversation
             ],

@@ -16,6 +16,7 @@ from perdure.files.folders import ensure_folder
 from perdure.settings import Settings
 
 if TYPE_CHECKING:
+    from perdure.app.wire.resources import bots as wire_bots
     from perdure.forge.capabilities import SuggestedCapability
     from perdure.kernel.idempotency import IdempotencyKeys, IdempotentCall
 
@@ -28,17 +29,19 @@ class SkillView:
     capabilities: "tuple[SuggestedCapability, ...]" = ()
     """Of a skill that was just created: what it may use, and why."""
 
-    def wire(self) -> dict[str, Any]:
+    def wire(self) -> "wire_bots.SkillSummary":
         """Return the one JSON form of a skill in a list."""
         return {"name": self.skill.name, "description": self.skill.description, "origin": self.skill.skill_type}
 
-    def whole(self) -> dict[str, Any]:
+    def whole(self) -> "wire_bots.Skill":
         """Return the one JSON form of a whole skill."""
         return {**self.wire(), "instructions": self.skill.instructions}
 
-    def made(self) -> dict[str, Any]:
+    def made(self) -> "wire_bots.CreatedSkill":
         """Return the one JSON form of a skill that was made, and where its file is, relative to the home."""
-        found = [{"name": each.name, "reason": each.reason} for each in self.capabilities]
+        found: list[wire_bots.SkillCapability] = [
+            {"name": each.name, "reason": each.reason} for each in self.capabilities
+        ]
         return {**self.wire(), "path": skill_path(self.skill.name), "capabilities": found}
 
 

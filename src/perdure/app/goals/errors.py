@@ -11,11 +11,11 @@ from perdure.app.wire.next_commands import NextCommand, next_commands, with_home
 from perdure.errors import Conflict, GoalCancelled, GoalFailed, GoalWaiting
 from perdure.kernel.events import Ask, Termination, Wait
 from perdure.kernel.fold import GoalState
-from perdure.kernel.history.moments import moment
 from perdure.kernel.loop import Ran
 from perdure.kernel.summary import summarise
 from perdure.minds.flow.registry import loaded_flow
 from perdure.minds.flow.values.values import reader_of
+from perdure.moments import moment
 
 
 def result_of(

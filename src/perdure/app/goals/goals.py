@@ -1,7 +1,6 @@
 """The goals of a home: start, resume, retry, decide, signal, cancel, fork and delete them."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -9,35 +8,27 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from perdure.app.goals.arguments import validate
 from perdure.app.goals.arguments.run_options import Manner, Reopening
-from perdure.app.goals.arguments.skipped_values import require_fitting_value
 from perdure.app.goals.arguments.validate import OnFailed
-from perdure.app.goals.cancels import cancel_payload, clean_up
-from perdure.app.goals.deletion import GoalDeletion
 from perdure.app.goals.errors import result_of
-from perdure.app.goals.forks import GoalForks, fork_request
-from perdure.app.goals.posts import CANCEL_WAIT_S, Posts
-from perdure.app.goals.reader import GoalReader
-from perdure.app.goals.retries import GoalRetries
-from perdure.app.home.script_interrupts import Interrupted
-from perdure.app.home.system import SystemClock, SystemIds
+from perdure.app.goals.handle import GoalHandle
+from perdure.app.goals.options import GoalOptions
+from perdure.app.goals.runs import GoalRuns
+from perdure.app.goals.updates.deletion import GoalDeletion
+from perdure.app.goals.updates.forks import GoalForks, fork_request
+from perdure.app.goals.updates.posts import CANCEL_WAIT_S, Posts, cancel_payload, clean_up
+from perdure.app.goals.updates.retries import GoalRetries
+from perdure.app.goals.updates.skipped_values import require_fitting_value
+from perdure.app.home.system import SystemIds
 from perdure.app.wire.goal_view import GoalResult, GoalView
 from perdure.app.wire.waits import unawaited_note
 from perdure.app.workers.children import HomeChildren
-from perdure.app.workers.queues import GoalQueues
-from perdure.app.workers.runner import PARK_S, Runner
-from perdure.app.workers.worker import LEASE_S
-from perdure.errors import Conflict, Invalid, KeyTaken
-from perdure.kernel.calls.cleanup import GRACE_S
+from perdure.errors import Conflict, Invalid
 from perdure.kernel.calls.decisions import admit_decision, choose, refuse_while_cancelled
 from perdure.kernel.events import Event, Limits, Signal, content_of
-from perdure.kernel.loop import Loop, Outcome, Ran
-from perdure.kernel.ports import Clock, Ended, InboxRow, Leases, StateStore
-from perdure.minds.flow.steps.step_calls import DIRECT, StepCalls
+from perdure.kernel.loop import Ran
+from perdure.kernel.ports import InboxRow
 
 if TYPE_CHECKING:
-    from perdure.app.goals.handle import GoalHandle
-    from perdure.app.goals.new_goal import NewGoal
-    from perdure.app.goals.options import GoalOptions
     from perdure.app.workers.app_worker import AppWorker
     from perdure.minds.flow.flow import Flow
 
@@ -45,7 +36,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Goals(GoalReader):
+class Goals(GoalRuns):
     """The goals of a home. A method that changes a goal needs its whole id; one that only reads accepts a prefix.
 
     Instead of an id, each takes `key:KEY` for the goal that a key has started.
@@ -54,41 +45,6 @@ class Goals(GoalReader):
         result = await p.goals.options(key="nightly-2026-11-15").run(nightly, "2026-11-15")
         print(result.status, result.value)
     """
-
-    def __init__(  # noqa: PLR0913 (the composition root gives each)
-        self,
-        home: Path,
-        store: StateStore,
-        leases: Leases,
-        *,
-        clock: Clock | None = None,
-        calls: StepCalls = DIRECT,
-        lease_s: float = LEASE_S,
-        park_after_s: float = PARK_S,
-        cancel_grace_s: float = GRACE_S,
-        queue: str = "cli",
-        imports: Sequence[str] = (),
-    ) -> None:
-        clock = clock or SystemClock()
-        super().__init__(home, store, leases, clock)
-        self._queue = queue
-        """The queue of the goals that are started or resumed here, unless their manner names another."""
-        self._ids = SystemIds()
-        self._runner = Runner(
-            home,
-            store,
-            leases,
-            clock=clock,
-            calls=calls,
-            lease_s=lease_s,
-            park_after_s=park_after_s,
-            cancel_grace_s=cancel_grace_s,
-            imports=imports,
-        )
-        self.children = self._runner.children = HomeChildren(self, store, self._runner)
-        self._posts = Posts(store, self._runner, self._clock, self._ids, self.find)
-        self.retries = GoalRetries(self, store, self._runner)
-        self.queues = GoalQueues(self, store)
 
     def __repr__(self) -> str:
         return f"<goals of {self._home}>"
@@ -99,7 +55,7 @@ class Goals(GoalReader):
         limits: Limits | None = None,
         tags: Sequence[str] = (),
         on_failed: OnFailed = "raise",
-    ) -> "GoalOptions":
+    ) -> GoalOptions:
         """Return options for `run` and `start`, which take only the flow and its arguments.
 
         `key` names the start: the same call is the same goal. `limits` is how much the goal may use, `tags` are labels
@@ -109,8 +65,6 @@ class Goals(GoalReader):
 
         Raises: Invalid
         """
-        from perdure.app.goals.options import GoalOptions
-
         given = validate.key(key), validate.limits(limits), validate.tags(tags), validate.on_failed(on_failed)
         return GoalOptions(self, *given)
 
@@ -126,10 +80,10 @@ class Goals(GoalReader):
         return await self.options().run(what, *args, **kwargs)
 
     @overload
-    async def start(self, what: "Flow[P, T]", /, *args: P.args, **kwargs: P.kwargs) -> "GoalHandle[T]": ...
+    async def start(self, what: "Flow[P, T]", /, *args: P.args, **kwargs: P.kwargs) -> GoalHandle[T]: ...
     @overload
-    async def start(self, what: str | Path, /) -> "GoalHandle[Any]": ...
-    async def start(self, what: "Flow[..., Any] | str | Path", /, *args: Any, **kwargs: Any) -> "GoalHandle[Any]":
+    async def start(self, what: str | Path, /) -> GoalHandle[Any]: ...
+    async def start(self, what: "Flow[..., Any] | str | Path", /, *args: Any, **kwargs: Any) -> GoalHandle[Any]:
         """Store a goal, run it in the background until the home is closed, and return its handle at once.
 
         A goal that waits is resumed here when it was answered or is due.
@@ -138,13 +92,11 @@ class Goals(GoalReader):
         """
         return await self.options().start(what, *args, **kwargs)
 
-    async def handle(self, goal_id: str | None = None, *, key: str | None = None) -> "GoalHandle[Any]":
+    async def handle(self, goal_id: str | None = None, *, key: str | None = None) -> GoalHandle[Any]:
         """Return a handle on the goal with an id, or that a key has started, whichever process runs it.
 
         Raises: NotFound; Invalid unless exactly one of both is given.
         """
-        from perdure.app.goals.handle import GoalHandle
-
         return GoalHandle(self, (await self._whole(validate.id_or_key(goal_id, key))).goal_id)
 
     async def resume(self, goal_id: str, *, limits: Limits | None = None) -> GoalResult[Any]:
@@ -172,6 +124,20 @@ class Goals(GoalReader):
         return self.result_of(await self.reopen(goal_id, reason=reason, limits=limits, key=key))
 
     @cached_property
+    def children(self) -> HomeChildren:
+        """The goals that goals have started."""
+        return HomeChildren(self, self._store, self._runner)
+
+    @cached_property
+    def retries(self) -> GoalRetries:
+        """How failed goals are reopened."""
+        return GoalRetries(self, self._store, self._runner)
+
+    @cached_property
+    def _posts(self) -> Posts:
+        return Posts(self._store, self._runner, self._clock, SystemIds(), self.find)
+
+    @cached_property
     def worker(self) -> "AppWorker":
         """What runs goals in the background of this program."""
         from perdure.app.workers.app_worker import AppWorker
@@ -181,62 +147,6 @@ class Goals(GoalReader):
     def result_of(self, ran: Ran, on_failed: OnFailed = "raise") -> GoalResult[Any]:
         """Return the result of a run, or raise what became of it; see `perdure.app.goals.errors.result_of`."""
         return result_of(ran, on_failed, home=self.named_home, now_us=self._clock.now_us())
-
-    def manner_of(self, new: "NewGoal", manner: Manner | None = None) -> Manner:
-        """Return how a goal is run by the caller that has its flow."""
-        return replace(manner or Manner(queue=self._queue), flow=new.flow)
-
-    async def begin(self, new: "NewGoal", manner: Manner | None = None) -> Ran:
-        """Start a goal and run it until it ends, waits, or is stopped.
-
-        Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
-        """
-        self.require_open()
-        return await self.children.after_run(await self._runner.start(new, self.manner_of(new, manner)))
-
-    async def begin_once(self, new: "NewGoal", manner: Manner | None = None) -> Ran:
-        """Start a goal, or resume the one that its key started; one that has ended or is on hold is returned unchanged.
-
-        A program that repeats its call does not release a goal on hold: only a person does.
-
-        Raises: Invalid; Conflict when the key started something else, or another live worker runs the goal.
-        """
-        self.require_open()
-        manner = self.manner_of(new, manner)
-        known = await self._started(new)
-        if known is None:
-            try:
-                return await self.begin(new, manner)
-            except Conflict:
-                known = await self._started(new)  # another caller was quicker with the same key
-                if known is None:
-                    raise
-        if (await self.get(known)).summary.waiting_for == "hold":
-            return await self.ran(known, "waiting")
-        return await self.go_on(known, manner)
-
-    async def go_on(self, goal_id: str, manner: Manner | None = None, limits: Limits | None = None) -> Ran:
-        """Resume a goal, with limits raised where they are given; a finished goal is returned unchanged.
-
-        Raises: NotFound; Conflict when another live worker runs it; Invalid when a limit is not above what was used.
-        """
-        while True:
-            summary = await self._whole(goal_id)
-            goal_id = summary.goal_id
-            state = await self.state(goal_id) if summary.is_final else None
-            if state is not None and state.termination is not None:  # else it was reopened between the two reads
-                return Ran("ended", state, summary.queue, is_recorded=True)
-            with suppress(Ended):  # another worker ended it after the first read
-                ran = await self._runner.go_on(goal_id, manner or Manner(queue=self._queue), limits or Limits())
-                return await self.children.after_run(ran)
-
-    async def ran(self, goal_id: str, outcome: Outcome) -> Ran:
-        """Return how a run of a goal ended, for a goal that is only read.
-
-        Raises: NotFound; Damaged.
-        """
-        ran = Ran(outcome, await self.state(goal_id), (await self._whole(goal_id)).queue)
-        return await self.children.with_waits(ran)
 
     async def reopen(
         self,
@@ -254,56 +164,6 @@ class Goals(GoalReader):
         """
         again = Reopening(reason, validate.limits(limits), key, by)
         return await self.retries.reopen(goal_id, manner or Manner(queue=self._queue), again)
-
-    async def require_code(self, goal_id: str) -> None:
-        """Check that the code of a goal is here, if it is a flow.
-
-        Raises: NotFound; Invalid when its module fails.
-        """
-        self._runner.means.find_flow(await self.begun(goal_id))
-
-    async def is_elsewhere(self, goal_id: str) -> bool:
-        """Return whether only another process can run a goal: the script that defines its flow."""
-        return self._runner.means.is_elsewhere(await self.begun(goal_id))
-
-    async def enqueue(self, new: "NewGoal", *, queue: str = "server") -> GoalView:
-        """Store a new goal for the workers of a queue, which runs it when it has room.
-
-        Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
-        """
-        self.require_open()
-        state = await self._runner.enqueue(new, self.manner_of(new, Manner(queue=queue)))
-        return await self.find(state.goal_id)
-
-    async def enqueue_again(self, goal_id: str, limits: Limits, *, queue: str = "server") -> GoalView:
-        """Leave a goal that no worker runs to the workers of a queue, with limits raised where they are given.
-
-        Raises: NotFound; Conflict when another live worker runs it; Invalid when a limit is not above what was used.
-        """
-        self.require_open()
-        await self._runner.settle(goal_id, queue=queue, limits=limits)
-        return await self.find(goal_id)
-
-    def is_of_this_process(self, goal: GoalView) -> bool:
-        """Return whether the worker that owns a goal is this process."""
-        return goal.summary.worker is not None and goal.summary.worker == self._runner.worker_id
-
-    def is_held_here(self, goal_id: str) -> bool:
-        """Return whether this process works on a goal now, in the background or for a caller."""
-        return self._runner.is_held(goal_id)
-
-    def runs(self) -> Mapping[str, Loop | None]:
-        """Return the goals that this process works on, each with its loop if that runs."""
-        return self._runner.runs()
-
-    async def started(self, new: "NewGoal") -> GoalView | None:
-        """Return the goal that was started with the same key, if there is one.
-
-        Raises: Conflict when that is another one.
-        """
-        self.require_open()
-        known = await self._started(new)
-        return None if known is None else await self.find(known)
 
     async def decide(
         self, goal_id: str, decision: str, *, call_id: str | None = None, value: Any = None, key: str | None = None
@@ -434,6 +294,16 @@ class Goals(GoalReader):
         forks = GoalForks(self._store, self._runner, self.views_of)
         return await forks.fork(await self._whole(goal_id), request, take_key=take_key, key=validate.key(key))
 
+    async def deletable(self, goal_id: str, *, force: bool = False) -> GoalView:
+        """Return a goal that can be deleted; with `force`, also before it has finished, if its history is damaged.
+
+        Raises: NotFound; Conflict when it or a child of it has not finished or has a fork, or its parent has not
+        finished.
+        """
+        goal = await self.get(goal_id)
+        await GoalDeletion(self, self._store, force=force).require_deletable(goal)
+        return goal
+
     async def delete(self, goal_id: str, *, force: bool = False) -> str:
         """Remove the history of a finished goal that has no forks, and of its children; return its id.
 
@@ -447,10 +317,6 @@ class Goals(GoalReader):
         await GoalDeletion(self, self._store, force=force).delete(goal)
         return goal.id
 
-    def interrupted(self) -> Sequence[Interrupted]:
-        """Return the goals whose last run in this process was cancelled before its end."""
-        return list(self._runner.interrupted.values())
-
     async def close(self) -> None:
         """Interrupt and release the goals in the background, and stop being a worker; no call works after that."""
         try:
@@ -459,32 +325,3 @@ class Goals(GoalReader):
         finally:
             self._is_closed = True
             await self._runner.close()
-
-    async def end_runs(self) -> None:
-        """End every run, as when the lease could not be renewed."""
-        await self._runner.end_runs()
-
-    async def look_at_all(self) -> None:
-        """Have what was posted to the goals that run here taken now.
-
-        Raises: Unavailable
-        """
-        await self._runner.look_at_all()
-
-    async def _started(self, new: "NewGoal") -> str | None:
-        """Return the goal that was started with the same key.
-
-        Raises: Conflict when that is another one.
-        """
-        known = None if new.key is None else await self._store.started(new.key)
-        if known is None:
-            return None
-        difference = new.differs_from(await self.begun(known.goal_id))
-        if difference is not None:
-            goal_id = known.goal_id
-            raise KeyTaken(
-                f"The key {new.key!r} started {goal_id}, {difference}. Use another key; or fork that goal, which is"
-                f" {known.text!r} (`perdure goal fork {goal_id} --before STEP`); or, once it has ended, delete it"
-                f" (`perdure goal delete {goal_id}`), and the key is free. Nothing was run."
-            )
-        return known.goal_id

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from perdure.app.goals.arguments import validate
 from perdure.app.goals.arguments.validate import OnFailed
 from perdure.app.goals.errors import wait_of
-from perdure.app.wire.goal_view import GoalResult, GoalStatus, GoalView
+from perdure.app.wire.goal_view import GoalResult, GoalView
+from perdure.app.wire.resources.vocabulary import GoalStatus
 from perdure.errors import Unavailable
 from perdure.kernel.loop import Ran
 from perdure.kernel.ports import Owned

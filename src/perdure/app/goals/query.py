@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypedDict, get_args
 
-from perdure.app.wire.goal_view import GoalStatus, GoalView
+from perdure.app.wire.goal_view import GoalView
+from perdure.app.wire.resources.vocabulary import GoalStatus
 from perdure.errors import Invalid
 from perdure.kernel.ports import GoalFilter, Status
 from perdure.minds.durations import MAX_SECONDS, duration_s

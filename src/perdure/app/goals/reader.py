@@ -2,25 +2,21 @@
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 
 from perdure.app.goals.arguments import validate
-from perdure.app.goals.deletion import GoalDeletion
-from perdure.app.goals.query import Filters, GoalQuery, goal_query
 from perdure.app.home.system import observer
 from perdure.app.wire.goal_view import GoalView
 from perdure.errors import Conflict, Damaged, NotFound, Unavailable
 from perdure.kernel.events import Event, GoalBegun
-from perdure.kernel.fold import FINAL, GoalState, fold
+from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.history.compare import Parted, compare
 from perdure.kernel.history.replay import Replayed, replay, require_unchanged
-from perdure.kernel.ports import Changes, Clock, GoalFilter, InboxRow, Leases, StateStore, Status, Summary
+from perdure.kernel.ports import Changes, Clock, InboxRow, Leases, StateStore, Summary
 from perdure.settings import implied_home
 
 PAGE_BYTES = 4 << 20
 """How much JSON a page of a history has at most; a larger event is a page of its own."""
-_PAGE = 200
 _FOLLOW_S = 0.25
 _WHOLE_ID = "Commands that change a goal need the whole id, and so do all requests over HTTP."
 
@@ -47,117 +43,6 @@ class GoalReader:
     def named_home(self) -> Path | None:
         """The home, if commands have to name it with `--home`."""
         return None if self._home == implied_home() else self._home
-
-    async def list(  # noqa: PLR0913 (each is a filter)
-        self,
-        *,
-        status: str | Sequence[str] | None = None,
-        flow: str | None = None,
-        key: str | None = None,
-        bot: str | None = None,
-        tag: str | None = None,
-        parent: str | None = None,
-        since: datetime | str | None = None,
-        until: datetime | str | None = None,
-        queue: str | None = None,
-        limit: int = 50,
-        before: str | None = None,
-    ) -> Sequence[GoalView]:
-        """Return the newest goals that match all filters; `before` is the last id of the previous page.
-
-        `status` is one word or several: running, interrupted, waiting, done, failed, cancelled, or open (running or
-        interrupted). `flow` is the name of a flow, or `module:function`. `key`, `bot`, `tag` and `queue` match
-        exactly; `parent` is the id of the goal that started others as its children. `since` and `until` choose by the
-        time of creation, from the first up to but without the second: a datetime, a date or time as text (local unless
-        it has an offset), or a duration such as `2h`, counted back from now.
-
-        Raises: Invalid
-        """
-        self.require_open()
-        filters = Filters(status=status, flow=flow, key=key, bot=bot, tag=tag, since=since, until=until, queue=queue)
-        filters["parent"] = parent
-        query, limit = goal_query(self._clock.now_us(), filters), validate.number("limit", limit, 1)
-        before = None if before is None else validate.goal_id(before)
-        return await self._matching(query, limit, before)
-
-    async def _matching(self, query: GoalQuery, limit: int, before: str | None) -> Sequence[GoalView]:
-        """Return goals of a query; what a row does not say is looked up page by page."""
-        is_whole = query.shown is None and query.flow_at is None
-        size = limit if is_whole else max(limit, _PAGE)
-        found: list[GoalView] = []
-        while page := await self._store.list_goals(where=query.where, limit=size, before=before):
-            for goal in await self.views_of(page):
-                if len(found) < limit and query.has(goal) and await self._is_of_flow(goal, query.flow_at):
-                    found.append(goal)
-            before = page[-1].goal_id
-            if len(page) < size or len(found) >= limit:
-                break
-        return found
-
-    async def _is_of_flow(self, goal: GoalView, at: str | None) -> bool:
-        """Tell whether a goal runs the flow `module:function`; None means any flow."""
-        if at is None:
-            return True
-        try:
-            return (await self.begun(goal.id)).mind.at == at
-        except (NotFound, Damaged):  # deleted meanwhile, or its first event cannot be read
-            return False
-
-    async def deletable(self, goal_id: str, *, force: bool = False) -> GoalView:
-        """Return a goal that can be deleted; with `force`, also before it has finished, if its history is damaged.
-
-        Raises: NotFound; Conflict when it or a child of it has not finished or has a fork, or its parent has not
-        finished.
-        """
-        goal = await self.get(goal_id)
-        await GoalDeletion(self, self._store, force=force).require_deletable(goal)
-        return goal
-
-    async def children_of(self, goal_id: str) -> Sequence[GoalView]:
-        """Return the children that a goal has started, the newest first."""
-        self.require_open()
-        found: list[Summary] = []
-        before = None
-        while page := await self._store.list_goals(where=GoalFilter(parent=goal_id), limit=_PAGE, before=before):
-            found += page
-            before = page[-1].goal_id
-        return await self.views_of(found)
-
-    async def finished_before(self, moment_us: int, *, limit: int, before: str | None = None) -> Sequence[GoalView]:
-        """Return finished goals that were last updated before a moment, the newest first."""
-        self.require_open()
-        where = GoalFilter(status=tuple(sorted(FINAL)), updated_before_us=moment_us)
-        return await self.views_of(await self._store.list_goals(where=where, limit=limit, before=before))
-
-    async def newest_open(self, workdir: Path) -> GoalView:
-        """Return the newest goal of a folder that is interrupted or waits.
-
-        Raises: NotFound
-        """
-        found = [await self._newest(status, workdir) for status in ("open", "waiting")]
-        views = [view for view in found if view is not None]
-        if not views:
-            raise NotFound(f"No goal of {workdir} is interrupted or waits.")
-        return max(views, key=lambda view: (view.summary.created_us, view.summary.goal_id))
-
-    async def due(self, *, limit: int = 50) -> Sequence[GoalView]:
-        """Return the goals that sleep and are due, the longest due first."""
-        self.require_open()
-        return await self.views_of(await self._store.due(self._clock.now_us(), limit=limit))
-
-    async def each_due(
-        self, *, queue: str | None = None, after: GoalView | None = None, until_us: int | None = None
-    ) -> AsyncIterator[GoalView]:
-        """Yield every goal that is due now, each once: those that sleep, and those that were woken and cut short.
-
-        `after` is a goal that was yielded before: only those behind it follow. `until_us` is another moment than now.
-        """
-        self.require_open()
-        due_us, last = until_us or self._clock.now_us(), None if after is None else after.summary
-        while page := await self._store.due(due_us, queue=queue, limit=_PAGE, after=last):
-            for view in await self.views_of(page):
-                yield view
-            last = page[-1]
 
     async def find(self, prefix: str) -> GoalView:
         """Return the goal whose id begins with a prefix.
@@ -235,14 +120,6 @@ class GoalReader:
         """Return which goals have got events since a mark, whoever wrote them."""
         self.require_open()
         return await self._store.changes(after)
-
-    async def can_continue(self, goal: GoalView) -> bool:
-        """Tell whether a goal that no worker runs would do something if it were resumed now."""
-        if goal.is_final or goal.is_running or goal.summary.waiting_for == "hold":
-            return False
-        due_us = goal.summary.due_us
-        is_due = due_us is not None and due_us <= self._clock.now_us()
-        return goal.status == "interrupted" or is_due or bool(await self.pending(goal.id))
 
     async def wait_while_running(self, goal_id: str) -> None:
         """Wait until no live worker runs a goal, or it has ended."""
@@ -339,15 +216,6 @@ class GoalReader:
         """Raises: Unavailable when the home was closed."""
         if self._is_closed:
             raise Unavailable("These goals are of a home that is closed. Use them inside its `async with` block.")
-
-    async def _newest(self, status: Status, workdir: Path) -> GoalView | None:
-        before = None
-        while page := await self.list(status=status, limit=_PAGE, before=before):
-            for view in page:
-                if view.summary.workdir == str(workdir) and view.status != "running":
-                    return view
-            before = page[-1].summary.goal_id
-        return None
 
     async def views_of(self, summaries: Sequence[Summary]) -> Sequence[GoalView]:
         """Return goals as they are shown; one query for all finds which of them a live worker runs."""

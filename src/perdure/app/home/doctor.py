@@ -9,9 +9,11 @@ from typing import Literal
 
 from perdure.app import open_home
 from perdure.app.home.startup_code import examine_startup_code
+from perdure.app.home.verification import sample_histories
 from perdure.errors import Damaged, Denied, Invalid, PerdureError, Unavailable, from_os_error
 from perdure.files.folders import FOLDER_MODE
 from perdure.files.opening import FILE_MODE
+from perdure.memory.paths import LOG_FILE, Places
 from perdure.settings import Settings
 from perdure.store.backup.places import is_restore_pending
 from perdure.store.client import DatabaseClient
@@ -94,8 +96,6 @@ async def _sample(database: DatabaseClient) -> str:
 
     Raises: Damaged
     """
-    from perdure.app.home.verification import sample_histories
-
     sample = await sample_histories(database)
     if sample.problems:
         raise Damaged(sample.problems[0])
@@ -119,8 +119,6 @@ def _examine_sqlite() -> Check:
 
 
 def _examine_memory(settings: Settings) -> Check:
-    from perdure.memory.paths import LOG_FILE, Places
-
     places = Places(settings.memory_state_dir / LOG_FILE)
     try:
         chosen = settings.memory

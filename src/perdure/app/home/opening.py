@@ -1,5 +1,6 @@
-"""What `Perdure.open(…)` returns: a context manager that says how to use it when it is used otherwise."""
+"""What `Perdure.open(…)` takes and returns: a context manager that says how to use it when it is used otherwise."""
 
+import re
 from collections.abc import Callable, Generator
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
@@ -10,6 +11,7 @@ from perdure.errors import Invalid
 if TYPE_CHECKING:
     from perdure.app import Perdure
 
+_APP = re.compile(r"[a-z0-9_-]{1,40}")
 _USE = "async with Perdure.open(…) as p:"
 
 
@@ -46,3 +48,19 @@ class Opening(AbstractAsyncContextManager["Perdure"]):
 
     def __exit__(self, *_error: object) -> None:
         """Never called: `__enter__` raises."""
+
+
+def app_queue(app: Any, *, recover: Any) -> str:
+    """Return the queue of an application's goals; without an application, that of goals that are run by hand.
+
+    Raises: Invalid when the name or `recover` is invalid, or goals are to be recovered without one.
+    """
+    if not isinstance(recover, bool):
+        raise Invalid(f"Invalid recover: expected True or False, got {recover!r}.")
+    if app is None and recover:
+        raise Invalid('recover=True needs the name of the application: Perdure.open(app="shop", recover=True).')
+    if app is None:
+        return "cli"
+    if not (isinstance(app, str) and _APP.fullmatch(app)):
+        raise Invalid(f"Invalid app: expected 1 to 40 characters of a-z, 0-9, _ and -, got {app!r}.")
+    return f"app.{app}"

@@ -1,5 +1,7 @@
 """The parts of a home that a backup holds and a restore replaces."""
 
+from perdure.bots import LOCK_FILE
+from perdure.memory.paths import LOCK_FILES
 from perdure.settings import Settings
 from perdure.store.backup.places import Places
 from perdure.store.target import parse_target
@@ -7,9 +9,6 @@ from perdure.store.target import parse_target
 
 def restore_places(settings: Settings) -> Places:
     """Return what a backup of a home holds, and where a restore puts it."""
-    from perdure.bots import LOCK_FILE
-    from perdure.memory.paths import LOCK_FILES
-
     return Places(
         home=settings.home,
         database=parse_target(settings.database_url),

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast
 
 import orjson
 
@@ -18,6 +18,7 @@ from perdure.memory.query.filters import Filters
 from perdure.settings import MemorySettings, Settings
 
 if TYPE_CHECKING:
+    from perdure.app.wire.resources import memory as wire
     from perdure.kernel.idempotency import IdempotencyKeys, IdempotentCall
 
 P = ParamSpec("P")
@@ -55,7 +56,7 @@ class HomeMemory:
         self._memory = Memory(settings.memory_state_dir)
         self._running: set[asyncio.Future[Any]] = set()
 
-    async def add(self, record: Mapping[str, Any], *, dedupe: bool = True) -> dict[str, Any]:
+    async def add(self, record: Mapping[str, Any], *, dedupe: bool = True) -> "wire.AddedRecord":
         """Store a record, unless the same was stored within a day: `{"added": True, "id"}`, else `added` is False.
 
         It is on stable storage when this returns. `reason` says why it was not added: `duplicate`, with `existing_id`,
@@ -66,16 +67,16 @@ class HomeMemory:
         """
         return (await self.add_many([record], dedupe=dedupe))[0]
 
-    async def add_many(self, records: Sequence[Mapping[str, Any]], *, dedupe: bool = True) -> list[dict[str, Any]]:
+    async def add_many(self, records: Sequence[Mapping[str, Any]], *, dedupe: bool = True) -> "list[wire.AddedRecord]":
         """Store several records with one write and one flush; all or, when one is refused, none.
 
         Raises: what `add` raises.
         """
         if not self._chosen.enabled:
             return [{"added": False, "reason": "disabled"} for _ in records]
-        return await self._call(self._memory.add_many, records, dedupe=dedupe)
+        return cast("list[wire.AddedRecord]", await self._call(self._memory.add_many, records, dedupe=dedupe))
 
-    async def add_once(self, record: Mapping[str, Any], once: "IdempotentCall") -> dict[str, Any]:
+    async def add_once(self, record: Mapping[str, Any], once: "IdempotentCall") -> "wire.AddedRecord":
         """Store a record as `add` does; the same call, named by its key, stores one, and gets the same answer.
 
         The id is chosen and kept under the key before anything is stored: whoever repeats the call, because it was
@@ -90,7 +91,7 @@ class HomeMemory:
             return {"added": False, "reason": "disabled"}
         ready = await self._call(self._memory.ready, record)
         given, was_kept = await Idempotency(self._keys).settled(once, ready["id"], partial(self._add_as, record))
-        answer: dict[str, Any] = orjson.loads(given)
+        answer: wire.AddedRecord = orjson.loads(given)
         return await self._still_there(answer) if was_kept else answer
 
     async def _add_as(self, record: Mapping[str, Any], record_id: str) -> str:
@@ -102,7 +103,7 @@ class HomeMemory:
         failpoints.hit("memory.once.after")
         return orjson.dumps(answer).decode()
 
-    async def _still_there(self, answer: dict[str, Any]) -> dict[str, Any]:
+    async def _still_there(self, answer: "wire.AddedRecord") -> "wire.AddedRecord":
         """Return the answer to a call that was made before, if what it tells is still so.
 
         Raises: RecordGone
@@ -148,7 +149,7 @@ class HomeMemory:
         pr_number: int | None = None,
         limit: int | None = None,
         budget_ms: float = 50.0,
-    ) -> dict[str, Any]:
+    ) -> "wire.RelatedMatches":
         """Find what has to do with some paths, a fingerprint, a text, a commit or a pull request.
 
         Gives `{"matches": [{"record", "why": [{"kind", "value"}], "count"}], "truncated"}`, the most severe and newest
@@ -163,7 +164,7 @@ class HomeMemory:
             return {"matches": [], "truncated": False, "disabled": True}
         if not paths and not any((fingerprint, text, sha, pr_number is not None)):
             return {"matches": [], "truncated": False}
-        return await self._call(
+        found = await self._call(
             self._memory.related,
             paths=paths,
             fingerprint=fingerprint,
@@ -175,6 +176,7 @@ class HomeMemory:
             budget_ms=budget_ms,
             retention_days=chosen.retention_days,
         )
+        return cast("wire.RelatedMatches", found)
 
     async def search(
         self,
@@ -183,7 +185,7 @@ class HomeMemory:
         limit: int = 10,
         budget_ms: float = 50.0,
         **filters: Unpack[Filters],
-    ) -> dict[str, Any]:
+    ) -> "wire.SearchMatches":
         """Find records by their words, the best first: `{"matches": [{"record", "score"}], "truncated"}`.
 
         Words are found by their stem, and any part of a text in Chinese, Japanese or Korean. Filters are those of
@@ -193,18 +195,19 @@ class HomeMemory:
         """
         if not self._chosen.enabled:
             return {"matches": [], "truncated": False, "disabled": True}
-        return await self._call(self._memory.search, text, limit=limit, budget_ms=budget_ms, **filters)
+        found = await self._call(self._memory.search, text, limit=limit, budget_ms=budget_ms, **filters)
+        return cast("wire.SearchMatches", found)
 
-    async def list(self, *, limit: int = 20, **filters: Unpack[Filters]) -> dict[str, Any]:
+    async def list(self, *, limit: int = 20, **filters: Unpack[Filters]) -> "wire.RecordList":
         """Return the newest records: `{"records", "has_more"}`; what is superseded is left out.
 
         Filters are `type`, `source`, `repo`, and `since` and `until` (ISO-8601 or seconds since 1970).
 
         Raises: Invalid; Unavailable; Denied.
         """
-        return await self._call(self._memory.list, limit=limit, **filters)
+        return cast("wire.RecordList", await self._call(self._memory.list, limit=limit, **filters))
 
-    async def update(self, key: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    async def update(self, key: str, changes: Mapping[str, Any]) -> "wire.UpdatedRecord":
         """Store a record under a key, or in the place of the one with an id; what was current there is superseded.
 
         The new record takes over what `changes` does not have; None removes a value. Gives `{"added": True, "id",
@@ -214,7 +217,7 @@ class HomeMemory:
         """
         if not self._chosen.enabled:
             return {"added": False, "reason": "disabled"}
-        return await self._call(self._memory.update, key, changes)
+        return cast("wire.UpdatedRecord", await self._call(self._memory.update, key, changes))
 
     async def iter(self) -> AsyncIterator[dict[str, Any]]:
         """Give all records, oldest first, a page of them in memory at a time."""
@@ -234,13 +237,11 @@ class HomeMemory:
             return {"added": 0, "duplicates": 0, "forgotten": 0, "skipped": 0, "errors": [_OFF]}
         return await self._call(lambda: store(find(), self._memory))
 
-    async def status(self) -> dict[str, Any]:
+    async def status(self) -> "wire.MemoryStatus":
         """Say how much there is, how large it is, and how the log and its index stand."""
         chosen = self._chosen
-        return {
-            "enabled": chosen.enabled,
-            **await self._call(self._memory.status, retention_days=chosen.retention_days),
-        }
+        found = await self._call(self._memory.status, retention_days=chosen.retention_days)
+        return cast("wire.MemoryStatus", {"enabled": chosen.enabled, **found})
 
     async def verify(self, *, clear: bool = False) -> dict[str, Any]:
         """Read the whole log and list what is wrong with it under `bad`; `clear` allows appends after a failed flush.

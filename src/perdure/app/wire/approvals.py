@@ -2,13 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from perdure.app.goals.goals import Goals
+from perdure.app.wire.calls import options_of
 from perdure.app.wire.goal_view import GoalView
+from perdure.app.wire.resources.vocabulary import ApprovalKind, PersonDecision
 from perdure.errors import Conflict, Damaged, Invalid, NotFound
-from perdure.kernel.events import Ask, ToolCall, iso
+from perdure.kernel.events import Ask, ToolCall
 from perdure.kernel.fold import CallState
+from perdure.moments import iso
+
+if TYPE_CHECKING:
+    from perdure.app.wire.resources.goals import Approval
 
 _PAGE = 200
 _MOST_SCANNED = 5000
@@ -43,24 +49,28 @@ class ApprovalView:
     """A call that waits for a person, as every surface shows it; or a goal that cannot be read."""
 
     place: Place
-    kind: str
+    kind: ApprovalKind
     since_us: int
-    decisions: tuple[str, ...] = ()
+    decisions: tuple[PersonDecision, ...] = ()
     call: CallState | None = None
-    said: tuple[tuple[str, Any], ...] = ()
+    why: str | None = None
 
-    def wire(self) -> dict[str, Any]:
+    def wire(self) -> "Approval":
         """Return the one JSON form."""
-        empty = dict.fromkeys(("question", "options", "until", "tool", "arguments", "why"))
+        about = None if self.call is None else self.call.call
         return {
             "goal_id": self.place.goal_id,
-            "call_id": None if self.call is None else self.call.call.call_id,
+            "call_id": None if about is None else about.call_id,
             "kind": self.kind,
-            "step": None if self.call is None else self.call.call.step,
+            "step": None if about is None else about.step,
             "since": iso(self.since_us),
             "decisions": list(self.decisions),
-            **empty,
-            **dict(self.said),
+            "question": about.question if isinstance(about, Ask) else None,
+            "options": options_of(about) if isinstance(about, Ask) else None,
+            "until": about.until if isinstance(about, Ask) else None,
+            "tool": about.tool if isinstance(about, ToolCall) else None,
+            "arguments": about.arguments if isinstance(about, ToolCall) else None,
+            "why": self.why,
         }
 
 
@@ -106,25 +116,19 @@ async def _waiting(goals: Goals, goal: GoalView) -> list[ApprovalView]:
     except NotFound:
         return []  # deleted since it was listed
     except (Damaged, Conflict) as error:
-        said = (("why", error.detail),)
-        return [ApprovalView(Place(goal.id, 0), "damaged", goal.summary.updated_us, said=said)]
+        return [ApprovalView(Place(goal.id, 0), "damaged", goal.summary.updated_us, why=error.detail)]
     return [view for call in calls if (view := _view(goal.id, call)) is not None]
 
 
 def _view(goal_id: str, call: CallState) -> ApprovalView | None:
     """Describe a call that waits for a person; None for one that does not."""
-    decisions: tuple[str, ...]
-    said: dict[str, Any]
+    place = Place(goal_id, call.seq)
     match call:
-        case CallState(call=Ask(question=question, options=options, until=until)):
-            kind, decisions = "question", ("answer",)
-            said = {"question": question, "options": None if options is None else list(options), "until": until}
-        case CallState(call=ToolCall() as asked) if call.awaits_approval:
-            kind, decisions = "approval", ("approve", "deny")
-            said = {"tool": asked.tool, "arguments": asked.arguments}
-        case CallState(call=ToolCall() as asked, unknown=unknown) if unknown is not None:
-            kind, decisions = "unknown", ("retry", "skip", "abort")
-            said = {"tool": asked.tool, "arguments": asked.arguments, "why": unknown.why}
+        case CallState(call=Ask()):
+            return ApprovalView(place, "question", call.began_us, ("answer",), call)
+        case CallState(call=ToolCall()) if call.awaits_approval:
+            return ApprovalView(place, "approval", call.began_us, ("approve", "deny"), call)
+        case CallState(call=ToolCall(), unknown=unknown) if unknown is not None:
+            return ApprovalView(place, "unknown", call.began_us, ("retry", "skip", "abort"), call, unknown.why)
         case _:
             return None
-    return ApprovalView(Place(goal_id, call.seq), kind, call.began_us, decisions, call, tuple(said.items()))

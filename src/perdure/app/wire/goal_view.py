@@ -1,17 +1,23 @@
 """A goal as every surface shows it: one JSON form, from its summary in a list or from its whole history."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Generic, Literal, TypeVar, overload
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
+from perdure.app.wire.calls import failure_wire
 from perdure.app.wire.next_attempts import earliest_attempt_us
 from perdure.app.wire.next_commands import NextCommand, next_commands
-from perdure.kernel.events import Termination, ToolError, iso
+from perdure.app.wire.resources.vocabulary import GoalStatus
+from perdure.kernel.events import Termination, ToolError
 from perdure.kernel.fold import GoalState
 from perdure.kernel.summary import Summary, summarise
+from perdure.moments import iso
+
+if TYPE_CHECKING:
+    from perdure.app.wire.resources.goals import Goal
+    from perdure.kernel.events import MindKind, Reason
 
 T_co = TypeVar("T_co", covariant=True)
-GoalStatus = Literal["running", "interrupted", "waiting", "done", "failed", "cancelled"]
 QUEUED = "Queued: the server runs it when it has room."
 
 
@@ -144,7 +150,12 @@ class GoalView:
         due_us = self.summary.due_us
         return due_us is not None and due_us <= now_us and self.status == "waiting" and not self.is_running
 
-    def wire(self) -> dict[str, Any]:
+    @property
+    def tokens(self) -> int | None:
+        """How many tokens it has used; None in a list, which does not fold its history."""
+        return None if self.state is None else self.state.used.tokens
+
+    def wire(self) -> "Goal":
         """Return the one JSON form of a goal."""
         goal = self.summary
         origin, parent = goal.forked_from, goal.parent
@@ -152,23 +163,27 @@ class GoalView:
             "id": goal.goal_id,
             "key": goal.start_key,
             "text": goal.text,
-            "mind": goal.mind,
+            "mind": cast("MindKind", goal.mind),
+            "flow": goal.flow,
             "bot": goal.bot,
+            "queue": goal.queue,
+            "workdir": goal.workdir,
             "status": self.status,
-            "reason": goal.reason,
+            "reason": cast("Reason | None", goal.reason),
+            "detail": self.detail,
             "waiting_for": goal.waiting_for,
             "due_at": self.due_at if self.status == "waiting" else None,
             "next_attempt_at": self.next_attempt_at,
+            "tags": [*goal.tags],
             "created_at": iso(goal.created_us),
             "updated_at": iso(goal.updated_us),
             "last_seq": goal.last_seq,
             "steps": goal.steps,
             "cost_usd": goal.cost_usd,
-            "tags": [*goal.tags],
+            "tokens": self.tokens,
             "parent": {"goal_id": parent.goal_id, "call_id": parent.call_id} if parent else None,
             "forked_from": {"goal_id": origin.goal_id, "seq": origin.seq} if origin else None,
             "output": self.termination.value if self.termination else None,
-            "detail": self.detail,
-            "error": None if self.error is None else asdict(self.error),
+            "error": failure_wire(self.error),
             "next": [each.wire() for each in self.next],
         }

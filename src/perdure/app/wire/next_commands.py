@@ -9,19 +9,23 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perdure.kernel.calls.cancellation import is_cancelled_by_flow
 from perdure.kernel.calls.children import open_children
 from perdure.kernel.calls.cleanup import is_cleaning_up
 from perdure.kernel.calls.decisions import missed_deadlines, timed_out
-from perdure.kernel.events import Ask, LimitName, Reopened, Wait, moment_us
+from perdure.kernel.events import Ask, LimitName, Reopened, Wait
 from perdure.kernel.fold import CallState, GoalState
-from perdure.kernel.history.moments import moment
 from perdure.kernel.history.reopening import NotRetried, plan_retry
 from perdure.kernel.history.repetition import cleanup_steps, unresolved_after
 from perdure.kernel.recovery import WITHOUT_RESULT
 from perdure.kernel.summary import Summary
 from perdure.minds.flow.scripts import is_of_script, run_again, script_command
+from perdure.moments import moment, moment_us
+
+if TYPE_CHECKING:
+    from perdure.app.wire.resources import goals as wire_goals
 
 LIMIT_FLAGS: dict[LimitName, str] = {
     "iterations": "--max-iterations",
@@ -44,9 +48,10 @@ class NextCommand:
     command: str
     why: str
 
-    def wire(self) -> dict[str, str]:
+    def wire(self) -> "wire_goals.NextCommand":
         """Return its JSON form."""
-        return {"command": self.command, "why": self.why}
+        found: wire_goals.NextCommand = {"command": self.command, "why": self.why}
+        return found
 
 
 def next_commands(

@@ -7,13 +7,13 @@ from perdure.app.wire.goal_view import GoalView
 from perdure.kernel.ports import StateStore
 
 if TYPE_CHECKING:
-    from perdure.app.goals.goals import Goals
+    from perdure.app.goals.runs import GoalRuns
 
 
 class GoalQueues:
     """The queues of a home."""
 
-    def __init__(self, goals: "Goals", store: StateStore) -> None:
+    def __init__(self, goals: "GoalRuns", store: StateStore) -> None:
         self._goals = goals
         self._store = store
         self._others: frozenset[str] = frozenset()

@@ -49,7 +49,7 @@ class MeansFactory:
         Raises: NotFound when the code of the goal is not here; Invalid when its module fails, or a new goal names an
         unknown tool, or a folder outside of its own.
         """
-        from perdure.minds.factory import make_mind  # commands that only read goals need no YAML
+        from perdure.minds.factory import make_mind
 
         flow = manner.flow or self.find_flow(begun)
         made = make_mind(begun.mind, begun.text, manner.jobs, self._forks, flow, self._calls)

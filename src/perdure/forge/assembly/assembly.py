@@ -261,7 +261,7 @@ class BotAssembler(BotLibrary):
         if await asyncio.to_thread(os.path.lexists, self._folder(slug)):
             return False
         try:
-            await self._bots.newest(slug)
+            await self._bots.version(slug)
         except NotFound:
             return True
         return False

@@ -101,7 +101,7 @@ class BotLibrary:
 
         Raises: NotFound; Invalid when something is in the way on disk; Denied.
         """
-        version = await self._bots.newest(require_slug(slug))
+        version = await self._bots.version(require_slug(slug))
         if version.state != "pending":
             return version
         await self._finish(slug)
@@ -192,7 +192,7 @@ class BotLibrary:
 
         Raises: NotFound; Conflict when it is not; Denied.
         """
-        version = await self._bots.newest(slug)
+        version = await self._bots.version(slug)
         try:
             await self._write_pending(slug)
             texts = await asyncio.to_thread(read_texts, self._folder(slug))
@@ -222,7 +222,7 @@ class BotLibrary:
 
     async def _is_newest(self, version: BotVersion) -> bool:
         """Tell whether a version is still what is on disk. Raises: NotFound when the bot is gone."""
-        now = await self._bots.newest(version.slug)
+        now = await self._bots.version(version.slug)
         return (now.bot_id, now.number, now.state) == (version.bot_id, version.number, version.state)
 
     def _require_folder(self, version: BotVersion) -> None:
@@ -239,7 +239,7 @@ class BotLibrary:
 
     async def _write_pending(self, slug: str, seen: Mapping[str, str] | None = None) -> tuple[str, ...]:
         """Do the work of `_finish`; whoever calls holds the lock."""
-        version = await self._bots.newest(slug)
+        version = await self._bots.version(slug)
         if version.state != "pending":
             return ()
         require_whole(version)

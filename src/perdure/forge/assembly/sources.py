@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 
 from perdure.bots.provenance import Source
-from perdure.forge.assembly.second_person import facts
 from perdure.forge.assembly.texts import DEFAULT, Sources, quoted_lines
 from perdure.forge.config import BuilderConfig
 from perdure.forge.interview.finish import complete, purpose_parts
 from perdure.forge.questions import SLOTS
 from perdure.forge.questions.purposes import OWN_SLOTS, sentences
 from perdure.forge.questions.slot import Slot
+from perdure.forge.second_person import facts
 from perdure.forge.state import KEEP, BuilderState
 
 AT_THE_END = Source("answer")

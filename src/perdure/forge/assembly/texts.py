@@ -12,9 +12,9 @@ from perdure.bots.provenance import Source
 from perdure.bots.skills import LONGEST_DESCRIPTION, catalogue
 from perdure.bots.soul import item_lines, section_lines
 from perdure.errors import Invalid
-from perdure.forge.assembly.second_person import facts
 from perdure.forge.config import BuilderConfig, SkillChoice
 from perdure.forge.questions.purposes import sentences
+from perdure.forge.second_person import facts
 from perdure.forge.vocabulary import BotPurpose, PurposeCategory
 
 DEFAULT = Source("default")

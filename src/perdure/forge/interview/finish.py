@@ -1,12 +1,12 @@
 """Making a whole config of what is known, and showing it."""
 
 from perdure.errors import Damaged, Invalid
-from perdure.forge.assembly.second_person import second_person
 from perdure.forge.categories import DEFAULTS, telling_words
 from perdure.forge.config import BuilderConfig, ModelSettings, PartialConfig, Personality, SkillChoice
 from perdure.forge.questions.model import BUILT_IN
 from perdure.forge.questions.names import proposed_names
 from perdure.forge.questions.purposes import OWN, sentences
+from perdure.forge.second_person import second_person
 from perdure.forge.state import BuilderState
 from perdure.forge.turns import AskQuestion, BuilderTurn, Preview, ReadyToAssemble
 from perdure.forge.vocabulary import BotPurpose, BuilderPhase

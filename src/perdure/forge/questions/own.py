@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from perdure.errors import Invalid
-from perdure.forge.assembly.second_person import about_user
 from perdure.forge.categories import words_of
 from perdure.forge.config import Sentence
 from perdure.forge.questions.slot import Fields, Question, Slot, option
+from perdure.forge.second_person import about_user
 from perdure.forge.state import BuilderState
 from perdure.forge.turns import Suggestion
 from perdure.forge.vocabulary import BotPurpose, BuilderPhase

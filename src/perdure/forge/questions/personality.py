@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from perdure.forge.assembly.second_person import about_user
 from perdure.forge.categories import DEFAULTS, words_of
 from perdure.forge.choices import alike, favourite
 from perdure.forge.questions.own import Pick
 from perdure.forge.questions.slot import Fields, Question, Slot, option
 from perdure.forge.questions.wishes import wished_fields
+from perdure.forge.second_person import about_user
 from perdure.forge.state import KEEP, WISHED, BuilderState
 from perdure.forge.turns import AskQuestion, Option
 from perdure.forge.vocabulary import BotPurpose, BuilderPhase, PurposeCategory

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from perdure.forge.assembly.second_person import about_user
 from perdure.forge.categories import words_of
+from perdure.forge.second_person import about_user
 
 _PARTS = re.compile(
     r"[.;!\n]+|,?\s+(?:and|but|then)\s+(?=(?:also\s+|please\s+|then\s+)*(?:it|make|be|call|name|rename|never|always|do|don)\b)"

@@ -1,6 +1,5 @@
-"""REST and WebSocket: the use cases of `perdure.app` over HTTP, behind one gate.
+"""REST and WebSocket: the use cases of `perdure.app` over HTTP, behind one middleware.
 
-`doors` and `gate` decide who may come in, `edge` what may be brought; `problems` and `envelope` are the one form of
-every answer; `routes` and `sockets` turn requests into use cases; `app` puts them together and `server` runs it. May
-import: app and everything below it.
+`auth` authenticates requests; `problems` and `envelope` are the one form of every response; `routes` and `sockets` turn
+requests into use cases; `app` puts them together and `server` runs it. May import: app and everything below it.
 """

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from perdure.interfaces.api.auth.login_sessions import SESSION
+from perdure.interfaces.api.auth.server_access import SESSION
 from perdure.interfaces.api.envelope import Asked
 
 log = logging.getLogger("perdure.access")

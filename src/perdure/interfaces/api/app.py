@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 def make_app(surface: Surface) -> ASGIApp:
     """Put everything together, with the gate around it."""
-    return Gate(make_routes(surface), surface.doors)
+    return Gate(make_routes(surface), surface.access)
 
 
 def make_routes(surface: Surface) -> FastAPI:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 
-from perdure.interfaces.api.auth.login_sessions import SESSION
+from perdure.interfaces.api.auth.server_access import SESSION
 
 
 class Ending(IntEnum):

@@ -16,8 +16,8 @@ from starlette.responses import Response
 from perdure.app import Perdure
 from perdure.app.workers.server_worker import Serving
 from perdure.errors import Invalid
-from perdure.interfaces.api.auth.access import Doors
 from perdure.interfaces.api.auth.security_middleware import PARSED_BODY
+from perdure.interfaces.api.auth.server_access import ServerAccess
 from perdure.interfaces.api.connections import Lines
 from perdure.interfaces.api.feed import Feed
 from perdure.interfaces.api.json_body import MOST_ON_LOOP_BYTES
@@ -34,7 +34,7 @@ class Surface:
     p: Perdure
     serving: Serving
     feed: Feed
-    doors: Doors
+    access: ServerAccess
     lines: Lines
 
 

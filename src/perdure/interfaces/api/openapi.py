@@ -6,9 +6,11 @@ from typing import Any
 import orjson
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from pydantic import TypeAdapter
 
+from perdure.app.wire.resources.problems import Problem
 from perdure.interfaces.api.auth.security_middleware import OPEN_PATHS
-from perdure.interfaces.api.schemas.problems import Problem, refusals
+from perdure.interfaces.api.schemas.problems import refusals
 from perdure.text.strict_json import STORABLE
 
 _REF = "#/components/schemas/"
@@ -68,7 +70,7 @@ def _named_by_title(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _problem_schemas() -> dict[str, Any]:
-    schema = Problem.model_json_schema(ref_template=f"{_REF}{{model}}", mode="serialization")
+    schema = TypeAdapter(Problem).json_schema(ref_template=f"{_REF}{{model}}", mode="serialization")
     return {**schema.pop("$defs"), "Problem": schema}
 
 

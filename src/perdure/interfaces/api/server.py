@@ -14,13 +14,14 @@ import uvicorn
 
 from perdure import __version__
 from perdure.app import Perdure
-from perdure.app.home.retention import Retention
+from perdure.app.access.login_codes import login_url
+from perdure.app.access.token import read_token
+from perdure.app.goals.retention import Retention
 from perdure.app.home.system import SystemClock
 from perdure.app.workers.server_worker import Serving, WakeCli
 from perdure.errors import Invalid, Unavailable
 from perdure.interfaces.api.app import make_app
-from perdure.interfaces.api.auth.access import LOCAL, Doors, read_token
-from perdure.interfaces.api.auth.login_codes import login_url
+from perdure.interfaces.api.auth.server_access import LOCAL, ServerAccess
 from perdure.interfaces.api.connections import Ending, Lines
 from perdure.interfaces.api.dependencies import Surface
 from perdure.interfaces.api.feed import Feed
@@ -149,7 +150,7 @@ class Running:
 
     def login_url(self) -> str:
         """Return a URL that logs a browser in, once."""
-        return login_url(self.url, self.surface.doors.home)
+        return login_url(self.url, self.surface.access.home)
 
 
 @asynccontextmanager
@@ -161,9 +162,9 @@ async def running(p: Perdure, address: Address) -> AsyncIterator[Running]:
     read_token(p.settings.home)
     listener = bind(address)
     port = listener.getsockname()[1]
-    doors = Doors(p.settings.home, port, address.all_names())
+    access = ServerAccess(p.settings.home, port, address.all_names())
     has_begun = asyncio.Event()
-    async with _working(p, doors, has_begun) as surface:
+    async with _working(p, access, has_begun) as surface:
         config = _config(surface, address)
         server = _Server(config, has_begun)
         ended = asyncio.create_task(server.serve([listener]))
@@ -254,12 +255,12 @@ async def kept_up(chore: Callable[[], Awaitable[None]], pause_s: float = _PAUSE_
 
 async def _watch_token(surface: Surface) -> None:
     """End every open connection when the token was changed, and those of a login session when it has ended."""
-    token = surface.doors.token()
+    token = surface.access.token.read()
     while True:
         await asyncio.sleep(_ROTATION_S)
-        if surface.lines.end_sessions(surface.doors.is_session):
+        if surface.lines.end_sessions(surface.access.sessions.is_open):
             surface.feed.wake_all()
-        if (now := surface.doors.token()) != token:
+        if (now := surface.access.token.read()) != token:
             token = now
             _end(surface, Ending.TOKEN)
 
@@ -271,12 +272,12 @@ async def _run_goals(serving: Serving, listens: asyncio.Event) -> None:
 
 
 @asynccontextmanager
-async def _working(p: Perdure, doors: Doors, listens: asyncio.Event) -> AsyncIterator[Surface]:
+async def _working(p: Perdure, access: ServerAccess, listens: asyncio.Event) -> AsyncIterator[Surface]:
     """Run goals, and look for changes, for the time of the block; at its end all goals are given back."""
     wakes = WakeCli(frozenset(p.settings.flows)) if p.settings.wake_cli_goals else None
     clock = SystemClock()
     serving = Serving(p.goals, p.keys, clock, wakes=wakes)
-    surface = Surface(p, serving, Feed(p.goals), doors, Lines())
+    surface = Surface(p, serving, Feed(p.goals), access, Lines())
     retention = Retention(p.goals, clock, p.settings.keep_days)
     work = (
         *(partial(_run_goals, serving, listens), surface.feed.run),

@@ -7,16 +7,18 @@ import inspect
 import logging
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from perdure.interfaces.cli import interrupted_code
 from perdure.interfaces.cli.command_result import Answer, print_answer
 from perdure.interfaces.cli.logs import start_logging
+from perdure.interfaces.cli.shell_hints import pasteable
+from perdure.interfaces.cli.signals import interrupted_code
 from perdure.kernel.calls.tasks import end_tasks
 from perdure.settings import Settings, load_settings
 
@@ -62,6 +64,16 @@ class Options:
 
 
 Command = Callable[..., Coroutine[Any, Any, Answer]]
+
+
+def group(about: str) -> typer.Typer:
+    """Return an empty group, which shows its help when it is called alone."""
+    return typer.Typer(
+        help=about,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
 
 
 def command(app: typer.Typer, name: str, *, runs_flows: bool = False) -> Callable[[Command], Command]:
@@ -131,8 +143,6 @@ def _run(command: Coroutine[Any, Any, Answer]) -> Answer:
 
 
 async def _end_rest() -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
     for task in await end_tasks(asyncio.all_tasks() - {asyncio.current_task()}, _REST_S):
         from perdure.app.home.system import keep_for_ever
 
@@ -141,13 +151,11 @@ async def _end_rest() -> None:
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
 
 
-def _with_options(data: dict[str, Any], options: Options) -> dict[str, Any]:
+def _with_options(data: Mapping[str, Any], options: Options) -> Mapping[str, Any]:
     """Return the data of an answer with the options of this call in the next commands of each goal."""
     is_needed = options.home is not None or options.imports
     if not is_needed or not ("next" in data or "goals" in data):
         return data
-    from perdure.interfaces.cli.shell_hints import pasteable  # which imports this module
-
     found = dict(data)
     if isinstance(found.get("goals"), list):
         found["goals"] = [_with_options(goal, options) for goal in found["goals"]]

@@ -5,7 +5,7 @@ import json
 import shutil
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TextIO
 
@@ -39,7 +39,7 @@ class Table:
 class Answer:
     """What a command found out: `data` for programs, `parts` for people, and how it ended."""
 
-    data: dict[str, Any]
+    data: Mapping[str, Any]
     parts: Sequence[str | Table] = field(default=())
     exit_code: int = 0
     fault: str | None = None
@@ -79,7 +79,7 @@ def print_parts(parts: Sequence[str | Table]) -> None:
             print_table(part, sys.stdout)
 
 
-def to_json(data: dict[str, Any]) -> str:
+def to_json(data: Mapping[str, Any]) -> str:
     """The one JSON form of the command line; text that is no valid Unicode is escaped."""
     return json.dumps(data, indent=2, ensure_ascii=True)
 

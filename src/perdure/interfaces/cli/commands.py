@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from perdure import __version__
-from perdure.interfaces.cli.groups import group
+from perdure.interfaces.cli.command import group
 
 _HERE = "perdure.interfaces.cli"
 

@@ -5,21 +5,22 @@ import contextlib
 import logging
 import os
 import sys
+import time
 import traceback
 import uuid
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from io import TextIOWrapper
 from pathlib import Path
 
 import typer
 
 from perdure.errors import InternalError, Invalid, NotFound, PerdureError, from_os_error, has_no_descriptors
-from perdure.interfaces.cli import interrupted_code
 from perdure.interfaces.cli.command_result import to_json
 from perdure.interfaces.cli.commands import build
 from perdure.interfaces.cli.output.terminal import command_below, lines, wrapped_for
+from perdure.interfaces.cli.signals import interrupted_code
 from perdure.interfaces.cli.suspend import stop_between_writes
+from perdure.moments import iso
 
 log = logging.getLogger(__name__)
 logging.getLogger("perdure").addHandler(logging.NullHandler())  # until the command has set up its own
@@ -29,14 +30,14 @@ def run(arguments: Sequence[str]) -> int:
     """Run a command and return its exit code."""
     _open_streams()
     flags = arguments[: list(arguments).index("--")] if "--" in arguments else arguments
-    as_json, is_debugging = "--json" in flags, "--debug" in flags
+    as_json, is_debugging, begun_s = "--json" in flags, "--debug" in flags, time.perf_counter()
     try:
         with stop_between_writes():
             return _invoke(_common_last(arguments))
     except PerdureError as error:
         if is_debugging:
             traceback.print_exc()
-        return _tell(error, as_json=as_json)
+        return _tell(error, begun_s, as_json=as_json)
     except (KeyboardInterrupt, asyncio.CancelledError, typer.Abort):
         return _interrupted()
     except BrokenPipeError:
@@ -45,7 +46,7 @@ def run(arguments: Sequence[str]) -> int:
         log.exception("internal error")
         if is_debugging:
             traceback.print_exc()
-        return _tell(_meant_by(error), as_json=as_json)
+        return _tell(_meant_by(error), begun_s, as_json=as_json)
 
 
 def _meant_by(error: Exception) -> PerdureError:
@@ -136,14 +137,15 @@ def _told_lines(error: PerdureError) -> Iterator[str]:
             yield wrapped_for(f"  {lines(each)}", sys.stderr)
 
 
-def _tell(error: PerdureError, *, as_json: bool) -> int:
+def _tell(error: PerdureError, begun_s: float, *, as_json: bool) -> int:
     request_id = str(uuid.uuid4())
     log.warning("exit %d, request %s, %s: %s", error.exit_code, request_id, error.code, error.detail)
     if as_json:
-        now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        elapsed_ms = round((time.perf_counter() - begun_s) * 1000, 3)
+        now = iso(time.time_ns() // 1000)
         problem = error.problem() | {
             "instance": f"urn:uuid:{request_id}",
-            "meta": {"request_id": request_id, "timestamp": now},
+            "meta": {"request_id": request_id, "timestamp": now, "response_time_ms": elapsed_ms},
         }
         with contextlib.suppress(OSError):  # a full disk, a reader who has gone: the exit code still tells
             print(to_json(problem), flush=True)

@@ -5,9 +5,12 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.output.terminal import one_line
+
+if TYPE_CHECKING:
+    from perdure.interfaces.cli.command import Options
 
 RUN_FLOWS = frozenset(
     [("run",), ("serve",)]
@@ -16,18 +19,18 @@ RUN_FLOWS = frozenset(
 """The commands that have the option --import."""
 
 
-def exact(options: Options, *words: str) -> str:
+def exact(options: "Options", *words: str) -> str:
     """Return a command that can be pasted as it stands, for the same home and with the same modules of flows."""
     return one_line(shlex.join([*_program(), *_as_given(options, words)]))
 
 
-def pasteable(options: Options, command: str) -> str:
+def pasteable(options: "Options", command: str) -> str:
     """Return a command of Perdure's for the same home and with the same modules; another one unchanged."""
     program, *words = shlex.split(command)
     return shlex.join([program, *_as_given(options, words)]) if program == "perdure" else command
 
 
-def _as_given(options: Options, words: Sequence[str]) -> list[str]:
+def _as_given(options: "Options", words: Sequence[str]) -> list[str]:
     """Return the words of a command with the options of this call that it needs, too."""
     home = ["--home", options.home] if options.home is not None else []
     has_import = tuple(words[:1]) in RUN_FLOWS or tuple(words[:2]) in RUN_FLOWS

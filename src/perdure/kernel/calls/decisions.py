@@ -15,12 +15,11 @@ from perdure.kernel.events import (
     Verdict,
     Wait,
     fingerprint,
-    moment_us,
 )
 from perdure.kernel.fold import CallState, GoalState, apply
-from perdure.kernel.history.moments import moment
 from perdure.kernel.history.step_names import branch_of, is_below, is_deadline
 from perdure.kernel.ports import Admit, InboxRow
+from perdure.moments import moment, moment_us
 
 _LONGEST_ANSWER = 100
 BY_PERSON: tuple[Verdict, ...] = ("approve", "deny", "answer", "retry", "skip", "abort")

@@ -14,12 +14,13 @@ from typing import Any
 from perdure import failpoints
 from perdure.errors import PerdureError
 from perdure.kernel.calls.admission import tool_for
-from perdure.kernel.events import Body, Happened, OutcomeUnknown, ToolCall, ToolError, ToolOutput, moment_us
+from perdure.kernel.events import Body, Happened, OutcomeUnknown, ToolCall, ToolError, ToolOutput
 from perdure.kernel.journal import Journal
 from perdure.kernel.ports import Clock, LeaseLost
 from perdure.kernel.recovery import EXHAUSTION, settle_once, told, unknown_if_lost
 from perdure.kernel.run_context import Means
 from perdure.kernel.tool import CallContext, KnownOutput, Tool, Used
+from perdure.moments import moment_us
 
 log = logging.getLogger(__name__)
 

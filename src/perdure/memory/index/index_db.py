@@ -121,7 +121,7 @@ class Database:
         """
         opened = cls(_connected(f"{path.absolute().as_uri()}?mode=rw"))
         try:
-            opened._check()
+            _check(opened._connection)
         except BaseException:
             opened.close()
             raise
@@ -227,8 +227,8 @@ class Database:
                 postings += (term, place, n)
             contents.append(line.content)
             n += 1
-        self._insert_values("records", 9, rows)
-        self._insert_values("heap" if self._is_new else "postings", 3, postings)
+        _insert_values(self._connection, "records", 9, rows)
+        _insert_values(self._connection, "heap" if self._is_new else "postings", 3, postings)
         words = self._insert_texts(noted.next, contents)
         self._connection.executemany("INSERT OR REPLACE INTO hidden SELECT ?1, ?2 WHERE ?1 <> ''", hidden)
         self._connection.executemany("INSERT OR REPLACE INTO superseded VALUES (?, ?)", superseded)
@@ -242,17 +242,6 @@ class Database:
         rows = ((n << _LENGTH_BITS | length, text) for n, (length, text) in enumerate(found, first))
         self._connection.executemany("INSERT INTO texts (rowid, words) VALUES (?, ?)", rows)
         return sum(length for length, _text in found)
-
-    def _insert_values(self, table: str, width: int, values: list[object]) -> None:
-        """Insert rows that stand one after the other, many with each statement: that is four times as fast."""
-        row = f"({', '.join('?' * width)})"
-        size = _ROWS * width
-        whole = len(values) - len(values) % size
-        many = f"INSERT INTO {table} VALUES {', '.join([row] * _ROWS)}" if whole else ""
-        for at in range(0, whole, size):
-            self._connection.execute(many, values[at : at + size])
-        rest = [values[at : at + width] for at in range(whole, len(values), width)]
-        self._connection.executemany(f"INSERT INTO {table} VALUES {row}", rest)
 
     @contextmanager
     def still(self) -> Iterator[None]:
@@ -402,16 +391,6 @@ class Database:
         except _FAILURES as error:
             raise _meaning(error) from error
 
-    def _check(self) -> None:
-        application, version = (
-            self._connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
-        )
-        if application != _APPLICATION:
-            raise Unusable("it is not one of ours", is_broken=True)
-        if version != _VERSION:
-            raise Unusable(f"its version is {version}", is_broken=version < _VERSION)
-        self._connection.executescript(f"PRAGMA synchronous = NORMAL; PRAGMA cache_size = -{_CACHE_KB};")
-
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         self._connection.execute("BEGIN IMMEDIATE")
@@ -422,6 +401,29 @@ class Database:
             with suppress(sqlite3.Error):
                 self._connection.rollback()
             raise
+
+
+def _check(connection: sqlite3.Connection) -> None:
+    application, version = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
+    )
+    if application != _APPLICATION:
+        raise Unusable("it is not one of ours", is_broken=True)
+    if version != _VERSION:
+        raise Unusable(f"its version is {version}", is_broken=version < _VERSION)
+    connection.executescript(f"PRAGMA synchronous = NORMAL; PRAGMA cache_size = -{_CACHE_KB};")
+
+
+def _insert_values(connection: sqlite3.Connection, table: str, width: int, values: list[object]) -> None:
+    """Insert rows that stand one after the other, many with each statement: that is four times as fast."""
+    row = f"({', '.join('?' * width)})"
+    size = _ROWS * width
+    whole = len(values) - len(values) % size
+    many = f"INSERT INTO {table} VALUES {', '.join([row] * _ROWS)}" if whole else ""
+    for at in range(0, whole, size):
+        connection.execute(many, values[at : at + size])
+    rest = [values[at : at + width] for at in range(whole, len(values), width)]
+    connection.executemany(f"INSERT INTO {table} VALUES {row}", rest)
 
 
 def _connected(name: str) -> sqlite3.Connection:

@@ -13,6 +13,7 @@ import orjson
 from uuid_utils import uuid7
 
 from perdure.errors import Invalid, NotFound, PerdureError
+from perdure.memory.arguments import days_of
 from perdure.memory.callers import writing
 from perdure.memory.index.terms import target_of
 from perdure.memory.log.archive import archive, archive_files, count, named, purge, sameness, without
@@ -24,7 +25,6 @@ from perdure.memory.log.reading import iter_lines, lines_of
 from perdure.memory.log.rewriting import WAIT_S, Draft, rewrite, rewriting
 from perdure.memory.normalise import moment
 from perdure.memory.paths import Places
-from perdure.memory.query.arguments import days_of
 from perdure.memory.record import TOMBSTONE, Plain
 
 DAY_MS = 24 * 60 * 60 * 1000

@@ -5,9 +5,9 @@ from datetime import datetime
 from typing import Any, TypedDict
 
 from perdure.errors import Invalid
+from perdure.memory.arguments import word_of
 from perdure.memory.log.lines import Line
 from perdure.memory.normalise import moment, moment_ms, type_of
-from perdure.memory.query.arguments import word_of
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
@@ -10,7 +10,14 @@ from typing import Any, TypeVar
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from perdure.kernel.events import Effect
-from perdure.minds.durations import MAX_DAYS, MAX_SECONDS, duration_s, fine_duration_s
+from perdure.minds.durations import (
+    MAX_DAYS,
+    MAX_SECONDS,
+    duration_s,
+    fine_duration_s,
+    read_duration_s,
+    read_timeout_s,
+)
 from perdure.minds.plan.plan import LEFT_OUT, OUT_PREFIX, Ending, Pause
 from perdure.minds.plan.yaml_text import Wrong, is_null, is_plain, kind_of, pairs
 from perdure.minds.shell_words import split_words
@@ -131,20 +138,19 @@ def fine_duration(node: Node) -> float:
 
 def duration(node: Node) -> int:
     """Read a duration, in seconds."""
-    seconds = duration_s(text(node))
-    if seconds is None:
-        raise Wrong(node, f"Expected a duration such as 10s, 5m, 2h or 1d, found {kind_of(node)}.")
-    if seconds > MAX_SECONDS:
-        raise Wrong(node, f"A duration is at most {MAX_DAYS}d, found {kind_of(node)}.")
-    return seconds
+    return _seconds(node, read_duration_s)
 
 
 def timeout(node: Node) -> int:
     """Read a duration in which something can happen."""
-    seconds = duration(node)
-    if seconds == 0:
-        raise Wrong(node, "A timeout must be longer than 0s; leave it out to have none.")
-    return seconds
+    return _seconds(node, read_timeout_s)
+
+
+def _seconds(node: Node, read: Callable[[str], int]) -> int:
+    try:
+        return read(text(node))
+    except ValueError as error:
+        raise Wrong(node, str(error)) from None
 
 
 def pause(node: Node) -> Pause:

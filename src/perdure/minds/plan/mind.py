@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
 from perdure.errors import Invalid
-from perdure.kernel.events import Action, Ask, Termination, ToolCall, Wait, iso
+from perdure.kernel.events import Action, Ask, Termination, ToolCall, Wait
 from perdure.kernel.mind import Decided
 from perdure.kernel.ports import GoalState
 from perdure.minds.plan.graph import Graph
@@ -12,6 +12,7 @@ from perdure.minds.plan.plan import Exec, Pause, Plan, PlanStep, Question, UseTo
 from perdure.minds.plan.progress import Progress
 from perdure.minds.plan.step_env import handed
 from perdure.minds.step_status import Standing, call_id, is_running
+from perdure.moments import iso
 
 
 class PlanMind:

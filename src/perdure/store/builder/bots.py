@@ -62,12 +62,10 @@ class SqlBotStore(ClientUser):
             return None
         return await self._client.read(lambda tx: _made_by(tx, session_id))
 
-    async def newest(self, slug: str) -> BotVersion:
-        """See BotStore.newest."""
-        return await self._one(slug, bot_versions.c.number == _NEWEST_NUMBER, f"There is no bot {slug!r}.")
-
-    async def version(self, slug: str, number: int) -> BotVersion:
+    async def version(self, slug: str, number: int | None = None) -> BotVersion:
         """See BotStore.version."""
+        if number is None:
+            return await self._one(slug, bot_versions.c.number == _NEWEST_NUMBER, f"There is no bot {slug!r}.")
         missing = f"There is no version {number} of the bot {slug!r}."
         return await self._one(slug, bot_versions.c.number == number, missing)
 

@@ -243,7 +243,7 @@ def _one(connection: "psycopg.Connection[Any]", query: str) -> Any:
 
 
 def _problems(core: "sa.Connection") -> list[str]:
-    from perdure.store.verify import schema_problems
+    from perdure.store.schema.verify import schema_problems
 
     if version_of(raw(core), CHAIN, "the database") < CHAIN.head:
         return []  # an older schema is no damage

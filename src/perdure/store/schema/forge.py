@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from perdure.forge.ports import BuilderMode, BuilderPhase, Origin, VersionState
 from perdure.store.schema.parts import check, column, id_column, index_where, json_check, one_of, table
-from perdure.store.types import Integer, Json, Micros, Slug, Text
+from perdure.store.schema.types import Integer, Json, Micros, Slug, Text
 
 builder_drafts = table(  # the state last: SQLite reads a row from its beginning
     "builder_drafts",

@@ -15,7 +15,7 @@ from perdure.store.schema.parts import (
     one_of,
     table,
 )
-from perdure.store.types import Bytes, Integer, Json, Micros, Real, Text
+from perdure.store.schema.types import Bytes, Integer, Json, Micros, Real, Text
 
 goals = table(
     "goals",

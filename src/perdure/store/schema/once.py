@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 
 from perdure.store.schema.parts import check, column, table
-from perdure.store.types import Bytes, Micros, Text
+from perdure.store.schema.types import Bytes, Micros, Text
 
 idempotency_keys = table(
     "idempotency_keys",

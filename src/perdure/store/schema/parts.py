@@ -5,7 +5,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from perdure.store.types import Integer, Text
+from perdure.store.schema.types import Integer, Text
 
 LARGEST_REAL = "1.7976931348623157e308"
 """Refuses infinity on both databases, and NaN on PostgreSQL, where NaN is larger than everything."""

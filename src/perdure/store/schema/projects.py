@@ -34,7 +34,7 @@ from perdure.store.schema.parts import (
     one_of,
     table,
 )
-from perdure.store.types import Flag, Integer, Json, Micros, Real, Text
+from perdure.store.schema.types import Flag, Integer, Json, Micros, Real, Text
 
 
 def _project() -> sa.Column[str]:

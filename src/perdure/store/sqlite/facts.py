@@ -54,7 +54,7 @@ def health_of(connection: sqlite3.Connection, location: str) -> Health:
 
 def problems_of(core: "sa.Connection") -> list[str]:
     """Read the whole database and name what is wrong, a sentence each."""
-    from perdure.store.verify import schema_problems
+    from perdure.store.schema.verify import schema_problems
 
     found = [str(row[0]) for row in core.exec_driver_sql("PRAGMA integrity_check") if row[0] != "ok"]
     for table, row_id, parent, _ in core.exec_driver_sql("PRAGMA foreign_key_check"):

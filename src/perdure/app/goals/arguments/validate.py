@@ -25,7 +25,6 @@ LONGEST_REASON = 2000
 MOST_TAGS = 20
 TAG = r"[\w.:/=@+-]{1,64}"
 """The form of a tag: letters and digits of any language, and `_.:/=@+-`."""
-_APP = re.compile(r"[a-z0-9_-]{1,40}")
 _LARGEST = 2**63 - 1
 
 
@@ -201,22 +200,6 @@ def on_failed(given: Any) -> OnFailed:
         raise Invalid(f"Invalid on_failed: expected one of {', '.join(known)}, got {given!r}.")
     found: OnFailed = given
     return found
-
-
-def app_queue(app: Any, *, recover: Any) -> str:
-    """Return the queue of an application's goals; without an application, that of goals that are run by hand.
-
-    Raises: Invalid when the name or `recover` is invalid, or goals are to be recovered without one.
-    """
-    if not isinstance(recover, bool):
-        raise Invalid(f"Invalid recover: expected True or False, got {recover!r}.")
-    if app is None and recover:
-        raise Invalid('recover=True needs the name of the application: Perdure.open(app="shop", recover=True).')
-    if app is None:
-        return "cli"
-    if not (isinstance(app, str) and _APP.fullmatch(app)):
-        raise Invalid(f"Invalid app: expected 1 to 40 characters of a-z, 0-9, _ and -, got {app!r}.")
-    return f"app.{app}"
 
 
 def timeout_s(given: Any) -> float | None:

@@ -1,1 +1,1 @@
-"""Authentication: tokens, login codes and sessions, and the middleware that every request passes."""
+"""Authentication of requests: what a server accepts, and the middleware that every request passes."""

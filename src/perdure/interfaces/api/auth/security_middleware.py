@@ -10,8 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from perdure.errors import Denied, Invalid, NotFound, PerdureError
 from perdure.interfaces.api.access_log import log_answer
-from perdure.interfaces.api.auth.access import Doors
-from perdure.interfaces.api.auth.login_sessions import SESSION
+from perdure.interfaces.api.auth.server_access import SESSION, ServerAccess
 from perdure.interfaces.api.envelope import ASKED, Asked, problem
 from perdure.interfaces.api.json_body import parse_json
 from perdure.interfaces.api.problems import NoToken, TooLarge, WrongType
@@ -49,9 +48,9 @@ class _Gone(Exception):
 class Gate:
     """Lets in who may come in, with what may be brought; an ASGI application around another."""
 
-    def __init__(self, app: ASGIApp, doors: Doors) -> None:
+    def __init__(self, app: ASGIApp, access: ServerAccess) -> None:
         self._app = app
-        self._doors = doors
+        self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer it here."""
@@ -100,7 +99,7 @@ class Gate:
 
     def _require_host(self, hosts: list[str], authority: str | None) -> None:
         names = hosts if authority is None else [*hosts, authority]
-        if len(hosts) != 1 or any(name.lower() not in self._doors.hosts for name in names):
+        if len(hosts) != 1 or any(name.lower() not in self._access.hosts for name in names):
             raise Denied("This server does not answer under that name. Call it as the URL that it printed.")
 
     def _authenticate(self, headers: Headers) -> Literal["bearer", "cookie"]:
@@ -109,11 +108,11 @@ class Gate:
             scheme, _, token = given[0].partition(" ")
             if len(given) > 1 or scheme.lower() != "bearer":
                 raise NoToken("The header was expected to be `Authorization: Bearer TOKEN`, once.")
-            if self._doors.is_token(token.strip()):
+            if self._access.token.matches(token.strip()):
                 return "bearer"
             raise NoToken("The token is not the one of this home. `perdure token show` prints it.")
-        sessions = _cookies(headers, self._doors.cookie)
-        session = next((value for value in sessions if self._doors.is_session(value)), None)
+        sessions = _cookies(headers, self._access.cookie)
+        session = next((value for value in sessions if self._access.sessions.is_open(value)), None)
         if session is not None:
             SESSION.set(session)
             return "cookie"
@@ -129,7 +128,7 @@ class Gate:
         is_stream = not is_upgrade and wants_stream(headers)
         origins = headers.getlist("origin")
         if is_upgrade or changes:
-            if any(origin not in self._doors.origins for origin in origins) or len(origins) > 1:
+            if any(origin not in self._access.origins for origin in origins) or len(origins) > 1:
                 raise Denied("A page of another origin asks for this, and may not.")
             if not origins and shown_by == "cookie":
                 raise Denied("With a cookie, the origin of the page has to be told.")

@@ -5,10 +5,10 @@ from starlette.responses import Response
 
 from perdure.app.wire.approvals import Place
 from perdure.app.wire.approvals import list_approvals as listed
+from perdure.app.wire.resources.goals import Approval
 from perdure.interfaces.api.dependencies import Cursor, JsonRoute, Limit, Served
 from perdure.interfaces.api.envelope import from_cursor, page
 from perdure.interfaces.api.schemas.envelopes import Page, PageMeta
-from perdure.interfaces.api.schemas.goals import Approval
 from perdure.interfaces.api.schemas.problems import refusals
 
 router = APIRouter(prefix="/approvals", tags=["approvals"], route_class=JsonRoute)

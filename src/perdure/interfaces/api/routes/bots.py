@@ -7,13 +7,13 @@ from typing import Annotated
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
+from perdure.app.wire.resources.bots import Bot, BotFile, BotSummary, BotVersion, DeletedBot
 from perdure.bots.folder import require_bot_path
 from perdure.bots.slugs import require_slug
 from perdure.errors import Conflict, Invalid, NotFound
 from perdure.interfaces.api.dependencies import BASE, Cursor, IfMatch, JsonRoute, Limit, Served, Surface, entity_tags
 from perdure.interfaces.api.envelope import from_cursor, page, reply
 from perdure.interfaces.api.problems import Stale
-from perdure.interfaces.api.schemas.bots import Bot, BotFile, BotSummary, BotVersion, DeletedBot
 from perdure.interfaces.api.schemas.envelopes import Envelope, Page, PageMeta, with_etag
 
 router = APIRouter(prefix="/bots", tags=["bots"], route_class=JsonRoute)

@@ -6,6 +6,17 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from perdure.app.builder.sessions import SessionView
+from perdure.app.wire.resources.bots import SkillCreation
+from perdure.app.wire.resources.builder import (
+    Assembly,
+    DeletedSession,
+    Draft,
+    NewSession,
+    NextTurn,
+    PastChoice,
+    RemovedChoices,
+    Session,
+)
 from perdure.errors import Conflict, Invalid, NotFound
 from perdure.forge.ports import DraftPlace
 from perdure.interfaces.api.dependencies import (
@@ -24,18 +35,9 @@ from perdure.interfaces.api.problems import Stale
 from perdure.interfaces.api.schemas.builder import (
     AnswerBody,
     AssembleBody,
-    Assembly,
     CreateSkillBody,
-    DeletedSession,
-    Draft,
-    NewSession,
-    NextTurn,
-    PastChoice,
     ReconfigureBody,
-    RemovedChoices,
-    Session,
     SessionBody,
-    SkillCreation,
 )
 from perdure.interfaces.api.schemas.envelopes import Envelope, Page, PageMeta, with_etag
 from perdure.interfaces.api.schemas.problems import refusals
@@ -82,10 +84,7 @@ async def answer(session_id: str, body: AnswerBody, served: Served, once: Called
         session = await served.p.forge.answer(session_id, body.answer, wanted, once=once)
     except Conflict as error:
         raise _stale(error, wanted) from error
-    wire = session.wire()
-    summary = {"phase": wire["phase"], "question_count": wire["question_count"]}
-    data = {"turn": wire["turn"], "state_summary": summary}
-    return reply(data, links=_links(session.session_id), headers=_etag(session))
+    return reply(session.next_wire(), links=_links(session.session_id), headers=_etag(session))
 
 
 @router.post(
@@ -193,9 +192,7 @@ def _place(text: str | None) -> DraftPlace | None:
 
 
 def _begun(session: SessionView) -> Response:
-    wire = session.wire()
-    data = {name: wire[name] for name in ("session_id", "mode", "turn")}
-    return reply(data, status=201, links=_links(session.session_id), headers=_etag(session))
+    return reply(session.new_wire(), status=201, links=_links(session.session_id), headers=_etag(session))
 
 
 async def _wanted(served: Surface, session_id: str, if_match: str | None) -> int | None:

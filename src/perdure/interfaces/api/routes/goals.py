@@ -11,24 +11,25 @@ from starlette.responses import Response, StreamingResponse
 
 from perdure.app.goals.arguments.run_options import Reopening
 from perdure.app.goals.arguments.validate import reached
+from perdure.app.goals.details import read_detail
 from perdure.app.goals.new_goal import NewGoal, of_command, of_flow, of_plan_text
 from perdure.app.goals.query import Filters
 from perdure.app.goals.reader import PAGE_BYTES
 from perdure.app.idempotency import Idempotency
 from perdure.app.wire.goal_view import GoalView
+from perdure.app.wire.resources.goals import Goal, GoalDetail
+from perdure.app.wire.resources.unions import Event
 from perdure.app.workers.flows import load_flow
 from perdure.errors import Denied, Invalid, NotFound
 from perdure.interfaces.api.auth.security_middleware import wants_stream
 from perdure.interfaces.api.dependencies import BASE, Called, Cursor, JsonRoute, Limit, Served, Surface
 from perdure.interfaces.api.envelope import from_cursor, page, reply
 from perdure.interfaces.api.schemas.envelopes import Envelope, Page, PageMeta
-from perdure.interfaces.api.schemas.events import Event
 from perdure.interfaces.api.schemas.goals import (
     LARGEST,
     CancelBody,
     DecisionBody,
     ForkBody,
-    Goal,
     GoalBody,
     ResumeBody,
     RetryBody,
@@ -97,15 +98,17 @@ async def create_goal(body: GoalBody, served: Served, once: Called) -> Response:
 
 @router.get("", operation_id="list_goals", response_model=Page[Goal, PageMeta])
 async def list_goals(served: Served, wanted: Wanted, limit: Limit = 50, cursor: Cursor = None) -> Response:
-    """List goals that match all filters, the newest first; `output` is null in a list, also when a goal has one."""
+    """List goals that match all filters, the newest first; a list has no outputs, failures and tokens."""
     found = await served.p.goals.list(limit=limit + 1, before=from_cursor(cursor), **wanted)
     return page([goal.wire() for goal in found[:limit]], found[limit - 1].id if len(found) > limit else None)
 
 
-@router.get("/{goal_id}", operation_id="get_goal", response_model=_GOAL, responses=refusals(409))
+@router.get("/{goal_id}", operation_id="get_goal", response_model=Envelope[GoalDetail], responses=refusals(409))
 async def show_goal(goal_id: GoalId, served: Served) -> Response:
-    """Show a goal."""
-    return await _reply(served, await served.p.goals.get(goal_id))
+    """Show a goal in detail: its calls, what it waits for, its limits and its children."""
+    goals = served.p.goals
+    shown = await read_detail(goals, await goals.get(goal_id))
+    return reply(shown.wire(), links=_links(shown.goal.id))
 
 
 @router.get("/{goal_id}/events", operation_id="list_events", response_model=Page[Event, PageMeta], responses=_STREAM)
@@ -299,6 +302,9 @@ def _seq(text: str) -> int | None:
 async def _reply(served: Surface, goal: GoalView, *, status: int = 200) -> Response:
     """Answer with a goal, its result and its next commands, which its summary does not have."""
     goal = await served.p.goals.look_into(goal)
-    here = f"{_HERE}/{goal.id}"
-    links = {"self": here, "events": f"{here}/events"}
-    return reply(goal.wire(), links=links, status=status)
+    return reply(goal.wire(), links=_links(goal.id), status=status)
+
+
+def _links(goal_id: str) -> dict[str, str]:
+    here = f"{_HERE}/{goal_id}"
+    return {"self": here, "events": f"{here}/events"}

@@ -1,28 +1,27 @@
 """The memory over HTTP: add, update, list, find, look, forget."""
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from perdure.errors import Invalid
-from perdure.interfaces.api.dependencies import BASE, Called, Cursor, JsonRoute, Limit, Served
-from perdure.interfaces.api.envelope import ASKED, from_cursor, reply, to_cursor
-from perdure.interfaces.api.schemas.envelopes import Envelope, Page
-from perdure.interfaces.api.schemas.memory import (
+from perdure.app.wire.resources.memory import (
     AddedRecord,
-    Changes,
     DeletedRecord,
-    MatchesMeta,
     MemoryRecord,
     MemoryStatus,
-    Record,
     RelatedMatch,
     SearchMatch,
     UpdatedRecord,
 )
+from perdure.errors import Invalid
+from perdure.interfaces.api.dependencies import BASE, Called, Cursor, JsonRoute, Limit, Served
+from perdure.interfaces.api.envelope import ASKED, from_cursor, reply, to_cursor
+from perdure.interfaces.api.schemas.envelopes import Envelope, Page
+from perdure.interfaces.api.schemas.memory import Changes, MatchesMeta, Record
 from perdure.interfaces.api.schemas.problems import refusals
 from perdure.memory.query.filters import Filters
 
@@ -186,7 +185,7 @@ def _budget_ms(after: int) -> float:
     return _BUDGET_MS + _MS_PER_PLACE * after
 
 
-def _matches(found: dict[str, Any], after: int, limit: int) -> Response:
+def _matches(found: Mapping[str, Any], after: int, limit: int) -> Response:
     """Answer with one page of what was found, and with the way to the next if there is one."""
     end, matches, asked = after + limit, found["matches"], ASKED.get()
     cursor = to_cursor(f"after {end}") if end < len(matches) and end <= _DEEPEST else None

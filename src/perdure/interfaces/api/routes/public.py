@@ -6,14 +6,15 @@ from fastapi import APIRouter, Query
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from perdure import __version__
-from perdure.interfaces.api.auth.login_codes import spend_code
-from perdure.interfaces.api.auth.login_sessions import LASTS_S, SESSION
+from perdure.app.access.login_codes import spend_code
+from perdure.app.access.login_sessions import LASTS_S
+from perdure.app.wire.resources.server import Health, LoggedOut
+from perdure.interfaces.api.auth.server_access import SESSION
 from perdure.interfaces.api.dependencies import Served
 from perdure.interfaces.api.envelope import reply
 from perdure.interfaces.api.problems import NoToken
 from perdure.interfaces.api.schemas.envelopes import Envelope
 from perdure.interfaces.api.schemas.problems import refusals
-from perdure.interfaces.api.schemas.server import Health, LoggedOut
 
 router = APIRouter(tags=["server"])
 
@@ -36,15 +37,15 @@ async def login(served: Served, code: Annotated[str, Query(min_length=1, max_len
 
     The session lasts seven days. A session that the browser had here before ends.
     """
-    doors, token = served.doors, served.doors.token()
-    if token is None or not spend_code(doors.home, code, token):
+    access, token = served.access, served.access.token.read()
+    if token is None or not spend_code(access.home, code, token):
         raise NoToken(
             "This code is unknown, too old, used before, or was made under another token."
             " `perdure token url` prints a new one."
         )
     response = RedirectResponse("/", 303)
-    session = doors.open_session(replaced=SESSION.get())
-    response.set_cookie(doors.cookie, session, round(LASTS_S), httponly=True, samesite="strict", path="/")
+    session = access.sessions.open(replaced=SESSION.get())
+    response.set_cookie(access.cookie, session, round(LASTS_S), httponly=True, samesite="strict", path="/")
     return response
 
 
@@ -56,11 +57,11 @@ async def logout(served: Served) -> Response:
     """
     session = SESSION.get()
     if session is not None:
-        served.doors.end_session(session)
-        served.lines.end_sessions(served.doors.is_session)
+        served.access.sessions.end(session)
+        served.lines.end_sessions(served.access.sessions.is_open)
         served.feed.wake_all()
     response = reply({"logged_out": session is not None})
-    response.delete_cookie(served.doors.cookie, httponly=True, samesite="strict", path="/")
+    response.delete_cookie(served.access.cookie, httponly=True, samesite="strict", path="/")
     return response
 
 

@@ -3,12 +3,12 @@
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from perdure.app.wire.resources.bots import Skill, SkillSummary
 from perdure.bots.skills import is_skill_name
 from perdure.errors import Invalid
 from perdure.interfaces.api.dependencies import BASE, Cursor, JsonRoute, Limit, Served
 from perdure.interfaces.api.envelope import from_cursor, page, reply
 from perdure.interfaces.api.schemas.envelopes import Envelope, Page, PageMeta
-from perdure.interfaces.api.schemas.skills import Skill, SkillSummary
 
 router = APIRouter(prefix="/skills", tags=["skills"], route_class=JsonRoute)
 

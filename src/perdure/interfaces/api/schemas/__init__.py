@@ -1,5 +1,5 @@
-"""The forms that REST takes and sends, one module for each noun: the OpenAPI document is made of them.
+"""What REST takes, one module for each noun, and the envelopes of what it sends.
 
-A form that another module owns already (a turn, a config, the body of an event) is used by reference. Nothing here
+The resources themselves are defined in `perdure.app.wire.resources`; the OpenAPI document is made of both. Nothing here
 imports a route.
 """

@@ -1,20 +1,12 @@
-"""Sessions of the builder: the turns that it sends, the answers that it takes, and the bot or skill that is built."""
+"""Sessions of the builder: what a caller sends to start, answer and finish one."""
 
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from perdure.forge.answers import Back, Confirm, FreeText, OptionIndex, OptionIndexes
-from perdure.forge.assembly.assembly import AssemblyResult
 from perdure.forge.config import BuilderConfig
-from perdure.forge.turns import BuilderTurn, Preview
-from perdure.forge.vocabulary import BuilderMode, BuilderPhase
-from perdure.interfaces.api.schemas.envelopes import DescribedBy, Moment
-from perdure.interfaces.api.schemas.skills import SkillOrigin
-
-
-class Turn(RootModel[BuilderTurn]):
-    """What the builder asks or shows, by `action`."""
+from perdure.interfaces.api.schemas.envelopes import ReadBy
 
 
 class Answer(RootModel[OptionIndex | OptionIndexes | FreeText | Confirm | Back | Literal["back"]]):
@@ -40,14 +32,14 @@ class AnswerBody(BaseModel):
         strict=True,
         json_schema_extra={"examples": [{"answer": {"option_index": 0}}, {"answer": {"free_text": "Ada"}}]},
     )
-    answer: Annotated[Any, DescribedBy(Answer)]
+    answer: Annotated[Any, ReadBy(Answer)]
 
 
 class AssembleBody(BaseModel):
     """The whole config, edited or as `ready_to_assemble` shows it (default: as it shows it)."""
 
     model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [{}]})
-    config: Annotated[dict[str, Any], DescribedBy(BuilderConfig)] | None = None
+    config: Annotated[dict[str, Any], ReadBy(BuilderConfig)] | None = None
 
 
 class ReconfigureBody(BaseModel):
@@ -80,111 +72,3 @@ class CreateSkillBody(BaseModel):
         json_schema_extra={"examples": [{"skill_request": {"description": "Convert amounts between currencies"}}]},
     )
     skill_request: SkillRequestBody
-
-
-class NewSession(BaseModel):
-    """A session that was started, with its first turn."""
-
-    session_id: str
-    mode: BuilderMode
-    turn: Turn
-
-
-class Said(BaseModel):
-    """A question as it was asked, with the labels of its options, and its answer."""
-
-    question: str
-    options: list[str]
-    answer: str
-    phase: BuilderPhase
-
-
-class Session(NewSession):
-    """A session, with the turn that waits for an answer, the bot so far, and what was asked and answered."""
-
-    phase: BuilderPhase
-    initial_description: str
-    question_count: int
-    revision: int
-    preview: Preview
-    conversation: list[Said]
-
-
-class SessionProgress(BaseModel):
-    """How far a session is."""
-
-    phase: BuilderPhase
-    question_count: int
-
-
-class NextTurn(BaseModel):
-    """The turn after an answer."""
-
-    turn: Turn
-    state_summary: SessionProgress
-
-
-class Assembly(BaseModel):
-    """The bot that was built. Paths are relative to the home."""
-
-    result: AssemblyResult
-
-
-class SkillCapability(BaseModel):
-    """What a skill may use, and why."""
-
-    name: str
-    reason: str
-
-
-class CreatedSkill(BaseModel):
-    """A skill, and the path of its file, relative to the home."""
-
-    name: str
-    description: str
-    origin: SkillOrigin
-    path: str
-    capabilities: list[SkillCapability]
-
-
-class SkillCreation(BaseModel):
-    """The skill that was created."""
-
-    result: CreatedSkill
-
-
-class DeletedSession(BaseModel):
-    """The session that was deleted."""
-
-    deleted: Literal[True]
-    session_id: str
-
-
-class Draft(BaseModel):
-    """A session that is not finished. `phase` and `mode` are null if it is damaged."""
-
-    session_id: str
-    initial_description: str
-    phase: BuilderPhase | None
-    mode: BuilderMode | None
-    revision: int
-    updated_at: Moment
-
-
-class PastChoice(BaseModel):
-    """What was chosen for a bot."""
-
-    id: str
-    category: str
-    initial_description: str
-    tone: str | None
-    model: str | None
-    skills: list[str]
-    bot_slug: str | None
-    created_at: Moment
-
-
-class RemovedChoices(BaseModel):
-    """How many choices were removed."""
-
-    removed: int

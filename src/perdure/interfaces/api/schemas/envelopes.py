@@ -1,20 +1,19 @@
 """The envelope of every success: one resource, or a page of a list."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, Field, GetCoreSchemaHandler, RootModel
 from pydantic_core import CoreSchema, core_schema
 
+from perdure.app.wire.resources.problems import Meta
+
 T = TypeVar("T")
 M = TypeVar("M", bound="PageMeta")
 
-Moment = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
-"""ISO-8601, in UTC, with `Z`."""
-
 
 @dataclass(frozen=True)
-class DescribedBy:
+class ReadBy:
     """Documents a value by the model of its form, and leaves it as it is: the use case reads it itself.
 
     FastAPI validates Python values that it has read from JSON, so that only the Python half is ever run.
@@ -29,14 +28,6 @@ class DescribedBy:
 
 class Links(RootModel[dict[str, str]]):
     """Paths of related resources, by relation."""
-
-
-class Meta(BaseModel):
-    """Describes the request that a response answers."""
-
-    request_id: str
-    timestamp: Moment
-    response_time_ms: float
 
 
 class PageMeta(Meta):

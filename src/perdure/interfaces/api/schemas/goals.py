@@ -1,21 +1,17 @@
-"""Goals and approvals: what a caller sends to start and steer one, and how one is shown."""
+"""Goals: what a caller sends to start and steer one."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from perdure.app.goals.arguments.validate import LONGEST_REASON, MOST_TAGS, TAG
-from perdure.app.wire.goal_view import GoalStatus
-from perdure.app.wire.next_commands import NextCommand
-from perdure.interfaces.api.schemas.envelopes import Moment
-from perdure.kernel.events import ForkedFrom, Limits, MindKind, ParentCall, Reason, ToolError
-from perdure.kernel.ports import WaitingFor
+from perdure.app.wire.resources.vocabulary import PersonDecision
+from perdure.kernel.events import Limits
 
 LARGEST = 2**63 - 1
 Whole = Annotated[int, Field(ge=1, le=LARGEST)]
 Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 StepName = Annotated[str, Field(min_length=1, max_length=1000)]
-PersonDecision = Literal["approve", "deny", "answer", "retry", "skip", "abort"]
 
 
 class LimitsBody(BaseModel):
@@ -173,57 +169,3 @@ class SignalBody(BaseModel):
     )
     name: Annotated[str, Field(min_length=1, max_length=200)]
     payload: Any = None
-
-
-class Goal(BaseModel):
-    """A goal. `detail` says more about its status or its end.
-
-    `key` is the start key, if it was given one. `output` and `error` are null until it has ended, and in lists. `error`
-    says why it failed, with the traceback of the user's code if that raised. `next` has the commands that a person can
-    run next, the best first; in lists they are generic. `due_at` is when a goal that waits can continue by itself; null
-    where it cannot. `next_attempt_at` is when a step that failed is tried again; null where none is, and in lists.
-    """
-
-    id: str
-    key: str | None
-    text: str
-    mind: MindKind
-    bot: str | None
-    status: GoalStatus
-    reason: Reason | None
-    waiting_for: WaitingFor | None
-    due_at: Moment | None
-    next_attempt_at: Moment | None
-    created_at: Moment
-    updated_at: Moment
-    last_seq: int
-    steps: int
-    cost_usd: float
-    tags: list[str]
-    parent: ParentCall | None
-    forked_from: ForkedFrom | None
-    output: Any
-    detail: str | None
-    error: ToolError | None
-    next: list[NextCommand]
-
-
-class Approval(BaseModel):
-    """A call that waits for a person, and the decisions that it takes.
-
-    `until` is when a question times out; null where it does not. `damaged` is a goal whose history cannot be read: it
-    has no call, and `why` says what is wrong.
-    """
-
-    goal_id: str
-    call_id: str | None
-    kind: Literal["approval", "question", "unknown", "damaged"]
-    step: str | None
-    since: Moment
-    decisions: list[PersonDecision]
-    question: str | None
-    options: list[str] | None
-    until: Moment | None
-    tool: str | None
-    arguments: dict[str, Any] | None
-    why: str | None

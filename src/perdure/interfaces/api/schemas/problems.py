@@ -1,12 +1,6 @@
-"""Failures: the one form of a problem, and which statuses a route can answer with."""
+"""Failures: which statuses a route can answer with."""
 
 from typing import Any
-
-from pydantic import BaseModel, Field
-from pydantic.json_schema import SkipJsonSchema
-
-from perdure.interfaces.api.schemas.builder import Session
-from perdure.interfaces.api.schemas.envelopes import Links, Meta
 
 _DESCRIPTIONS = {
     400: "The request is not valid HTTP, or its body is not JSON.",
@@ -25,30 +19,6 @@ _DESCRIPTIONS = {
 }
 
 _HEADERS = {429: {"headers": {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}}}}
-
-
-class ProblemError(BaseModel):
-    """One of several things that are wrong."""
-
-    detail: str
-
-
-class Problem(BaseModel):
-    """A failed request (RFC 9457). `code` is the stable name of the kind of failure."""
-
-    type: str
-    title: str
-    status: int
-    detail: str
-    instance: str
-    code: str
-    errors: list[ProblemError]
-    meta: Meta
-    current: Session | dict[str, Any] | SkipJsonSchema[None] = None
-    """The present state of the resource, where a conflict can be resolved from it."""
-    last_seq: int | SkipJsonSchema[None] = None
-    """The seq of the goal's last event, where `after_seq` is beyond it."""
-    links: Links | SkipJsonSchema[None] = Field(default=None, alias="_links")
 
 
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -285,14 +285,12 @@ def _read(said: Any) -> Frame:
 
 
 def _turn(session: SessionView) -> Plain:
-    return {"type": "turn", "turn": session.wire()["turn"], "revision": session.revision}
+    return {"type": "turn", "turn": session.turn_wire(), "revision": session.revision}
 
 
 def _resumed(session: SessionView) -> Plain:
     """Return the pending turn with all that a page needs to draw itself again."""
-    wire = session.wire()
-    keys = ("session_id", "mode", "phase", "initial_description", "question_count", "conversation", "preview")
-    return {**_turn(session), **{key: wire[key] for key in keys}}
+    return {"type": "turn", **session.wire()}
 
 
 def _error(error: PerdureError) -> Plain:

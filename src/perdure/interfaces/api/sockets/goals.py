@@ -8,6 +8,7 @@ import orjson
 from fastapi import APIRouter, Query, WebSocket
 
 from perdure.app.goals.arguments.validate import AfterEnd
+from perdure.app.wire.resources.goals import Goal
 from perdure.errors import Damaged, NotFound, PerdureError
 from perdure.interfaces.api.connections import Ending, Line
 from perdure.interfaces.api.dependencies import Served, Surface
@@ -89,9 +90,9 @@ async def _changes(served: Surface, line: Line) -> AsyncIterator[str]:
                 del told[next(iter(told))]
 
 
-async def _unfinished_pages(served: Surface) -> AsyncIterator[list[dict[str, object]]]:
+async def _unfinished_pages(served: Surface) -> AsyncIterator[list[Goal]]:
     """Give the goals that have not ended, in pages of a limited size; one page when there are none."""
-    page, size = list[dict[str, object]](), 0
+    page, size = list[Goal](), 0
     async for goal in _unfinished(served):
         page.append(goal)
         size += len(orjson.dumps(goal))
@@ -101,7 +102,7 @@ async def _unfinished_pages(served: Surface) -> AsyncIterator[list[dict[str, obj
     yield page
 
 
-async def _unfinished(served: Surface) -> AsyncIterator[dict[str, object]]:
+async def _unfinished(served: Surface) -> AsyncIterator[Goal]:
     statuses: tuple[Status, ...] = ("open", "waiting")
     for status in statuses:
         before = None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from perdure.app import open_home
+from perdure.app.builder.list_views import listed_bots
 from perdure.errors import Damaged
 from perdure.forge.vocabulary import PurposeCategory
 from perdure.interfaces.cli.command import Options, command
@@ -15,6 +16,7 @@ from perdure.interfaces.cli.command_result import Answer, Table
 from perdure.interfaces.cli.completion import complete_bots
 from perdure.interfaces.cli.confirm import require_sure
 from perdure.interfaces.cli.files import write_file
+from perdure.moments import iso
 
 if TYPE_CHECKING:
     from perdure.bots.bot import Bot
@@ -38,8 +40,6 @@ async def list_bots(
     options: Options, *, limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most so many.")] = 50
 ) -> Answer:
     """List the bots."""
-    from perdure.app.builder.list_views import listed_bots
-
     async with open_home(options.settings(), debug=options.verbose) as p:
         bots = [bot.wire() for bot in await listed_bots(p.database, limit=limit)]
     title_of = PurposeCategory.title_of
@@ -55,25 +55,20 @@ async def show(
     prompt: Annotated[bool, typer.Option("--prompt", help="Show all that a model is told, too.")] = False,
 ) -> Answer:
     """Show a bot as its files say it is now, and what was edited by hand."""
-    from perdure.app.builder.bots import bot_wire
-
     async with open_home(options.settings(), debug=options.verbose) as p:
-        bot = await p.bots.get(slug)
-        edits = await p.bots.edits(slug)
+        whole = await p.bots.whole(slug)
         version = (await p.bots.versions(slug))[0].summary
         folder = p.settings.bots_dir / slug
+    bot = whole.bot
     parts: list[str | Table] = [
         Table([bot.slug, ""], _rows(bot, version, folder)),
-        *(f"Edited by hand:\n{text}" for text in edits.values()),
+        *(f"Edited by hand:\n{text}" for text in whole.edits.values()),
     ]
-    data = {**bot_wire(bot), "version": version.number, "folder": str(folder), "edits": dict(edits)}
-    return Answer({**data, "prompt": bot.prompt()} if prompt else data, [*parts, *([bot.prompt()] if prompt else [])])
+    return Answer({**whole.wire(), "folder": str(folder)}, [*parts, *([bot.prompt()] if prompt else [])])
 
 
 def _rows(bot: "Bot", version: "VersionSummary", folder: Path) -> list[list[str]]:
     """Return what a bot is, each with its name."""
-    from perdure.kernel.events import iso
-
     settings, soul = bot.model_settings, bot.soul
     return [
         ["name", bot.name],

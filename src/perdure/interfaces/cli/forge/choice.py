@@ -1,6 +1,6 @@
 """`perdure choice`: what was chosen for earlier bots, which suggestions are made of."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,6 +9,9 @@ from perdure.forge.vocabulary import PurposeCategory
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import Answer, Table
 from perdure.interfaces.cli.confirm import require_sure
+
+if TYPE_CHECKING:
+    from perdure.app.wire.resources.builder import PastChoice
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
@@ -29,11 +32,15 @@ async def list_choices(
     """List what was chosen for bots, the newest first."""
     async with open_home(options.settings(), debug=options.verbose) as p:
         choices = [choice.wire() for choice in await p.forge.choices(limit=limit)]
-    shown = ("id", "bot_slug", "category", "tone", "model")
-    titled = [{**each, "category": PurposeCategory.title_of(each["category"])} for each in choices]
-    rows = [[*(each[name] or "" for name in shown), ", ".join(each["skills"])] for each in titled]
+    rows = [_row(choice) for choice in choices]
     table = Table(["choice", "bot", "kind", "tone", "model", "skills"], rows, whole=["choice"])
     return Answer({"choices": choices}, [table] if rows else ["No choices are remembered."])
+
+
+def _row(choice: "PastChoice") -> list[str]:
+    title = PurposeCategory.title_of(choice["category"])
+    shown = (choice["id"], choice["bot_slug"], title, choice["tone"], choice["model"])
+    return [*(each or "" for each in shown), ", ".join(choice["skills"])]
 
 
 async def remove(

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from perdure.app import open_home
+from perdure.app.builder.list_views import listed_drafts
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import Answer, Table
 from perdure.interfaces.cli.confirm import require_sure
@@ -27,8 +28,6 @@ async def list_drafts(
     options: Options, *, limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most so many.")] = 50
 ) -> Answer:
     """List the drafts, the newest change first."""
-    from perdure.app.builder.list_views import listed_drafts
-
     async with open_home(options.settings(), debug=options.verbose) as p:
         drafts = [draft.wire() for draft in await listed_drafts(p.database, limit=limit)]
     rows = [

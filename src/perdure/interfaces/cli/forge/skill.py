@@ -8,7 +8,7 @@ from typing import Annotated
 import click
 import typer
 
-from perdure.errors import Invalid
+from perdure.errors import Invalid, NotFound
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import Answer, Table
 from perdure.interfaces.cli.files import read_file
@@ -68,7 +68,6 @@ async def validate(
 async def _known(options: Options, name: str) -> Answer | None:
     """Validate a skill that this home knows by name; None when it knows none."""
     from perdure.app.builder.skills import open_skills
-    from perdure.errors import NotFound
     from perdure.forge.config import SKILL_NAME  # it imports pydantic, which a list does not need
 
     try:

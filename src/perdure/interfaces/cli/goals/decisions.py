@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from perdure.app import open_home
-from perdure.app.goals.cancels import CLEANING_UP
 from perdure.app.goals.goals import Goals
 from perdure.app.goals.query import Filters
+from perdure.app.goals.updates.posts import CLEANING_UP
 from perdure.app.wire.goal_view import GoalView
 from perdure.app.wire.next_commands import DECISIONS
 from perdure.errors import Conflict, Denied, Invalid, PerdureError
@@ -17,14 +17,13 @@ from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import Answer
 from perdure.interfaces.cli.completion import complete_calls
 from perdure.interfaces.cli.confirm import can_ask, is_sure
-from perdure.interfaces.cli.goals.display.bulk import All, Yes, cancel_verb, change_many, is_of_several
-from perdure.interfaces.cli.goals.display.hints import next_lines, pasted
+from perdure.interfaces.cli.goals.bulk import All, Yes, cancel_verb, change_many, is_of_several
+from perdure.interfaces.cli.goals.display.hints import next_lines, pasted, shown_call
 from perdure.interfaces.cli.goals.display.timeline import headline
 from perdure.interfaces.cli.goals.filters import OF_SEVERAL, with_filters
 from perdure.interfaces.cli.goals.flags import Goal, MaybeGoal, Resume, filled
-from perdure.interfaces.cli.goals.flows import from_json, go_on, in_folder_of, prints_aside, require_code
+from perdure.interfaces.cli.goals.run_ui.flows import from_json, go_on, in_folder_of, prints_aside, require_code
 from perdure.interfaces.cli.goals.run_ui.run_ui import Showing, Stage, staged
-from perdure.interfaces.cli.goals.run_ui.shown_call import shown_call
 from perdure.interfaces.cli.output.terminal import one_line
 from perdure.interfaces.cli.shell_hints import exact
 from perdure.kernel.calls.decisions import TooLate, choose

@@ -8,6 +8,7 @@ import typer
 from perdure.errors import Invalid
 from perdure.interfaces.cli.completion import complete_goals
 from perdure.kernel.events import Limits
+from perdure.minds.durations import read_timeout_s
 
 _WHOLE_ID = "The whole id of the goal, or key:KEY for the goal that a key has started."
 
@@ -81,13 +82,7 @@ def refuse_both(*, json: bool, jsonl: bool) -> None:
 
 
 def _seconds(text: str) -> int:
-    from yaml import Mark, ScalarNode
-
-    from perdure.minds.plan.fields import timeout
-    from perdure.minds.plan.yaml_text import Wrong
-
-    start = Mark("--timeout", 0, 0, 0, None, 0)
     try:
-        return timeout(ScalarNode("tag:yaml.org,2002:str", text, start_mark=start, style='"'))
-    except Wrong as error:
+        return read_timeout_s(text)
+    except ValueError as error:
         raise Invalid(f"--timeout: {error}") from None

@@ -29,7 +29,8 @@ from perdure.interfaces.cli.goals.flags import (
     limits_of,
     refuse_both,
 )
-from perdure.interfaces.cli.goals.flows import go_on
+from perdure.interfaces.cli.goals.resume_due import resume_due
+from perdure.interfaces.cli.goals.run_ui.flows import go_on
 from perdure.interfaces.cli.goals.run_ui.run_ui import Showing, Stage, staged
 from perdure.interfaces.cli.output.terminal import columns_of_stdout
 from perdure.interfaces.cli.shell_hints import exact
@@ -85,8 +86,6 @@ async def resume(  # noqa: PLR0913 (each is an option of the command)
     if due == (goal is not None) or (due and (jsonl or limits != Limits())):
         raise Invalid("Give the id of a goal, or --due alone.")
     if due:
-        from perdure.interfaces.cli.goals.resume_due import resume_due
-
         return await resume_due(options, jobs)
     return await resumed(Showing(options, is_jsonl=jsonl), goal, jobs, limits)
 

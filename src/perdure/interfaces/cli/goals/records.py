@@ -16,7 +16,7 @@ from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import Answer
 from perdure.interfaces.cli.confirm import require_sure
 from perdure.interfaces.cli.files import write_file
-from perdure.interfaces.cli.goals.display.bulk import DELETE, All, Yes, change_many, is_of_several
+from perdure.interfaces.cli.goals.bulk import DELETE, All, Yes, change_many, is_of_several
 from perdure.interfaces.cli.goals.display.timeline import headline
 from perdure.interfaces.cli.goals.filters import OF_SEVERAL, with_filters
 from perdure.interfaces.cli.goals.flags import MaybeGoal, SeenGoal

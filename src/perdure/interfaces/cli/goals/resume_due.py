@@ -12,7 +12,7 @@ from perdure.app.wire.goal_view import GoalView
 from perdure.errors import Conflict, NotFound, PerdureError, Waiting
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.command_result import Answer, Table
-from perdure.interfaces.cli.goals.flows import go_on
+from perdure.interfaces.cli.goals.run_ui.flows import go_on
 from perdure.interfaces.cli.goals.run_ui.interrupts import INTERRUPTED, Interrupts
 from perdure.interfaces.cli.goals.run_ui.writer import Writer, leave
 from perdure.interfaces.cli.output.terminal import one_line

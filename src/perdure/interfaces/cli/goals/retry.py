@@ -1,19 +1,18 @@
 """`perdure goal retry`: reopen a failed goal, and run it."""
 
-from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from perdure.app import open_home
+from perdure.app.goals.details import detail_of
 from perdure.app.goals.query import Filters
-from perdure.app.wire.goal_view import GoalView
 from perdure.errors import Invalid
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import Answer
-from perdure.interfaces.cli.goals.display.bulk import All, Yes, change_many, is_of_several, retry_verb
+from perdure.interfaces.cli.goals.bulk import All, Yes, change_many, is_of_several, retry_verb
 from perdure.interfaces.cli.goals.display.hints import next_lines
-from perdure.interfaces.cli.goals.display.timeline import details, headline
+from perdure.interfaces.cli.goals.display.timeline import headline
 from perdure.interfaces.cli.goals.filters import OF_SEVERAL, with_filters
 from perdure.interfaces.cli.goals.flags import (
     BudgetUsd,
@@ -26,7 +25,7 @@ from perdure.interfaces.cli.goals.flags import (
     limits_of,
     refuse_both,
 )
-from perdure.interfaces.cli.goals.flows import forks_offered, run_in_its_folder
+from perdure.interfaces.cli.goals.run_ui.flows import forks_offered, run_in_its_folder
 from perdure.interfaces.cli.goals.run_ui.run_ui import Showing, Stage, staged
 from perdure.kernel.events import Limits
 from perdure.kernel.loop import Ran
@@ -100,5 +99,6 @@ async def _of_script(options: Options, goal: str, reason: str | None, limits: Li
             return None
         with forks_offered(options):
             ran = await p.goals.reopen(found.id, reason=reason, limits=limits, key=key)
-    state, seen = ran.state, replace(GoalView.of_state(ran.state, queue=ran.queue), next_goals=ran.next_goals)
-    return Answer({**seen.wire(), **details(state)}, [f"{headline(seen)}, reopened", *next_lines(options, seen)])
+        shown = await detail_of(p.goals, ran.state)
+    seen = shown.goal
+    return Answer(shown.wire(), [f"{headline(seen)}, reopened", *next_lines(options, seen)])

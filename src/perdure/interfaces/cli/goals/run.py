@@ -24,8 +24,8 @@ from perdure.interfaces.cli.goals.flags import (
     limits_of,
     refuse_both,
 )
-from perdure.interfaces.cli.goals.flows import forks_offered, new_flow
 from perdure.interfaces.cli.goals.goal import list_, resumed
+from perdure.interfaces.cli.goals.run_ui.flows import forks_offered, new_flow
 from perdure.interfaces.cli.goals.run_ui.run_ui import Showing, Stage, staged
 from perdure.interfaces.cli.logs import keep_no_log
 from perdure.interfaces.cli.shell_hints import exact

@@ -4,36 +4,25 @@ import json
 import textwrap
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from perdure.app import open_home
+from perdure.app.goals.details import salvage_detail
 from perdure.app.home.workdirs import is_own_workdir
 from perdure.app.wire.goal_view import GoalView
-from perdure.errors import Damaged
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import Answer, Table
 from perdure.interfaces.cli.completion import complete_steps
 from perdure.interfaces.cli.goals.display.hints import caught_failures, failure_lines, next_lines
 from perdure.interfaces.cli.goals.display.listing import status_of
-from perdure.interfaces.cli.goals.display.outputs import output_of
-from perdure.interfaces.cli.goals.display.timeline import (
-    call_object,
-    details,
-    headline,
-    not_begun,
-    pending_line,
-    pending_object,
-    timeline,
-)
+from perdure.interfaces.cli.goals.display.timeline import headline, pending_line, timeline
 from perdure.interfaces.cli.goals.flags import SeenGoal, filled
+from perdure.interfaces.cli.goals.run_ui.outputs import output_of
 from perdure.interfaces.cli.output.terminal import columns_of_stdout, cut_to, one_line
 from perdure.interfaces.cli.output.times import age, span, whole_moment
-from perdure.kernel.events import Event
-from perdure.kernel.fold import GoalState, fold
-from perdure.kernel.history.replay import require_unchanged
+from perdure.kernel.fold import GoalState
 from perdure.kernel.ports import Summary
 
 _MOST_VALUE = 200
@@ -63,43 +52,18 @@ async def show(
     if output is not None:
         return await output_of(options, goal, output)
     async with open_home(options.settings(), debug=options.verbose) as p:
-        found = await p.goals.find(goal)
-        events = await p.goals.history(found.id)
-        pending = await p.goals.pending(found.id)
-        children = await p.goals.children_of(found.id)
-        damage = _damage(events, found.id)
-        state = fold(events)
-        seen = GoalView.of_state(state, is_running=found.is_running, row=found.summary)
-        if seen.summary.waiting_for == "child":
-            seen = replace(seen, next_goals=await p.goals.children.waiting(state))
+        shown, damage = await salvage_detail(p.goals, await p.goals.find(goal))
+    seen, state = shown.goal, shown.state
     now_us = time.time_ns() // 1000
-    data = {
-        **seen.wire(),
-        **details(state),
-        "flow": found.summary.flow,
-        "queue": found.summary.queue,
-        "workdir": found.summary.workdir,
-        "calls": [call_object(state, call) for call in state.calls.values()],
-        "not_begun": [{"step": step, "state": said} for step, said in not_begun(state).items()],
-        "pending": [pending_object(row) for row in pending],
-        "children": [child_object(child) for child in reversed(children)],
-    }
     parts: list[str | Table] = [headline(seen), one_line(state.begun.text), *facts(seen, state, now_us)]
     is_over = state.termination is not None
     parts += [*failure_lines(seen.error), timeline(state, now_us=now_us if seen.is_running else None)]
-    parts += child_lines(children)
+    parts += child_lines(shown.children)
     parts += caught_failures(state)
-    parts += [pending_line(row, is_over=is_over) for row in pending]
+    parts += [pending_line(row, is_over=is_over) for row in shown.pending]
     if damage is not None:  # no command but those that the damage names can continue it
-        return Answer(data, parts, exit_code=damage.exit_code, fault=damage.detail)
-    return Answer(data, [*parts, *next_lines(options, seen)])
-
-
-def child_object(child: GoalView) -> dict[str, str | None]:
-    """Return a child as a line of its parent has it."""
-    parent = child.summary.parent
-    call_id = None if parent is None else parent.call_id
-    return {"id": child.id, "call_id": call_id, "text": child.text, "status": child.status, "reason": child.reason}
+        return Answer(shown.wire(), parts, exit_code=damage.exit_code, fault=damage.detail)
+    return Answer(shown.wire(), [*parts, *next_lines(options, seen)])
 
 
 def child_lines(children: Sequence[GoalView]) -> list[str | Table]:
@@ -107,7 +71,7 @@ def child_lines(children: Sequence[GoalView]) -> list[str | Table]:
     if not children:
         return []
     now_us = time.time_ns() // 1000
-    rows = [[child.id, status_of(child, now_us), one_line(child.text)] for child in reversed(children)]
+    rows = [[child.id, status_of(child, now_us), one_line(child.text)] for child in children]
     return [Table(("child", "status", "text"), rows)]
 
 
@@ -154,12 +118,3 @@ def _filled(name: str, text: str) -> str:
     if columns is None:
         return name + text
     return textwrap.fill(name + text, columns, subsequent_indent=" " * len(name), break_on_hyphens=False)
-
-
-def _damage(events: Sequence[Event], goal_id: str) -> Damaged | None:
-    """Return what is wrong with a history, which is shown as far as it can be read."""
-    try:
-        require_unchanged(events, goal_id)
-    except Damaged as error:
-        return error
-    return None

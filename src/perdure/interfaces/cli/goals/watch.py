@@ -9,21 +9,22 @@ import typer
 
 from perdure.app import open_home
 from perdure.app.goals.arguments.validate import reached
+from perdure.app.goals.details import detail_of
 from perdure.app.goals.goals import Goals
+from perdure.app.wire.goal_detail import GoalDetailView
 from perdure.app.wire.goal_view import GoalView
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import Answer
-from perdure.interfaces.cli.goals.display.descendants import Descendants
 from perdure.interfaces.cli.goals.display.hints import failure_lines, next_lines
 from perdure.interfaces.cli.goals.display.timeline import exit_code_of, headline, origin, timeline
 from perdure.interfaces.cli.goals.flags import SeenGoal, refuse_both
+from perdure.interfaces.cli.goals.run_ui.descendants import Descendants
 from perdure.interfaces.cli.goals.run_ui.progress import write_value
 from perdure.interfaces.cli.goals.run_ui.run_ui import Showing, raise_failure, view_of
 from perdure.interfaces.cli.goals.run_ui.writer import Writer
 from perdure.kernel.events import Event
 from perdure.kernel.fold import GoalState, apply, fold
 from perdure.kernel.loop import Ran
-from perdure.kernel.summary import Summary
 
 _QUIET_S = 1.0
 """How long nothing has to happen before it is looked who runs the goal, and said when that has changed."""
@@ -58,7 +59,7 @@ async def watch(
         reached(found, after)
         try:
             state = await audience.follow(p.goals, found.goal_id)
-            return await audience.end(state, (await p.goals.get(found.goal_id)).summary)
+            return await audience.end(await detail_of(p.goals, state))
         finally:
             await audience.close()
 
@@ -110,9 +111,9 @@ class _Audience:
         if is_quiet:
             await self._look(goals, goal_id, state)
 
-    async def end(self, state: GoalState, row: Summary) -> Answer:
+    async def end(self, shown: GoalDetailView) -> Answer:
         """Print how it ended."""
-        seen = GoalView.of_state(state, row=row)
+        seen, state = shown.goal, shown.state
         detail = state.termination.detail if state.termination else None
         self._view.clear()  # the live view erases what is written below it
         if not self._is_quiet:
@@ -122,7 +123,7 @@ class _Audience:
         self._view.end(timeline(state), said)
         await self._writer.drained()
         raise_failure(self._writer.failure)
-        return Answer(seen.wire(), exit_code=exit_code_of(Ran("ended", state, row.queue)))
+        return Answer(shown.wire(), exit_code=exit_code_of(Ran("ended", state, seen.summary.queue)))
 
     async def close(self) -> None:
         """Leave the terminal as it was."""

@@ -1,4 +1,4 @@
-"""`perdure serve`: the API on this machine, behind its doors."""
+"""`perdure serve`: serves the API on this machine."""
 
 import os
 import sys

@@ -6,6 +6,9 @@ from typing import Annotated
 
 import typer
 
+from perdure.app.access.login_codes import LASTS_S, login_url
+from perdure.app.access.token import read_token, rotate_token
+from perdure.app.home.server_mark import server_urls
 from perdure.errors import Conflict
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import Answer
@@ -19,20 +22,13 @@ def register(app: typer.Typer) -> None:
     @command(app, "show")
     async def show(options: Options) -> Answer:
         """Print the token of this home; one is made where there is none."""
-        from perdure.interfaces.api.auth.access import read_token
-
         token = read_token(options.settings().home)
         return Answer({"token": token}, [token])
 
     @command(app, "rotate")
     async def rotate(options: Options) -> Answer:
         """Make a new token. The old one and all login sessions become invalid; open connections are closed."""
-        from perdure.interfaces.api.auth.access import rotate_token
-        from perdure.interfaces.api.auth.login_codes import revoke_codes
-
-        home = options.settings().home
-        token = rotate_token(home)
-        revoke_codes(home)
+        token = rotate_token(options.settings().home)
         return Answer({"token": token}, [token])
 
     @command(app, "url")
@@ -46,8 +42,6 @@ def register(app: typer.Typer) -> None:
         ] = None,
     ) -> Answer:
         """Print a new one-time URL that logs a browser in at the running server of this home."""
-        from perdure.interfaces.api.auth.login_codes import LASTS_S, login_url
-
         home = options.settings().home
         server, is_running = _server(home, port)
         made = login_url(server, home)
@@ -61,8 +55,6 @@ def _server(home: Path, port: int | None) -> tuple[str, bool]:
 
     Raises: Conflict when several servers run, and no port says which.
     """
-    from perdure.app.home.server_mark import server_urls
-
     found = [url for url in server_urls(home) if port is None or url.endswith(f":{port}")]
     if len(found) > 1:
         raise Conflict(f"Several servers run on this home: {', '.join(found)}. Choose one with --port.")

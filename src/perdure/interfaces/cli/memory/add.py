@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,12 +12,15 @@ from perdure.errors import Invalid
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import Answer
 from perdure.interfaces.cli.memory.inputs import read_input
+from perdure.memory.arguments import text_of
 from perdure.memory.ingest.checkout import in_repository, repository_root
 from perdure.memory.log.log import now_ms
 from perdure.memory.normalise import normalised
-from perdure.memory.query.arguments import text_of
 from perdure.memory.record import Plain
 from perdure.text.strict_json import PAYLOAD, NotJson, parse_json
+
+if TYPE_CHECKING:
+    from perdure.app.wire.resources.memory import AddedRecord, UpdatedRecord
 
 Input = Annotated[
     str | None,
@@ -131,7 +134,7 @@ def _of_repository(record: Plain, paths: list[str]) -> Plain:
     return record if name is None else {**record, "repo": name}
 
 
-def _updated(answer: Plain) -> str:
+def _updated(answer: "UpdatedRecord") -> str:
     if not answer["added"]:
         is_same = answer.get("reason") == "unchanged"
         return f"Nothing changes: {answer['existing_id']} says the same." if is_same else _said(answer)
@@ -175,7 +178,7 @@ async def _add_all(options: Options, records: list[Plain], dedupe: bool) -> Answ
     return Answer({"added": added, "not_added": len(others), "records": answers}, [f"Added {added}.", *others[:10]])
 
 
-def _said(answer: Plain) -> str:
+def _said(answer: "AddedRecord | UpdatedRecord") -> str:
     if answer["added"]:
         return f"Added {answer['id']}."
     if answer.get("reason") == "duplicate":

@@ -1,6 +1,7 @@
 """`perdure memory query | related | search | list | show`."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
@@ -13,7 +14,6 @@ from perdure.interfaces.cli.memory.records import described, told
 from perdure.memory.ingest.checkout import in_repository
 from perdure.memory.normalise import paths_inside
 from perdure.memory.query.filters import Filters
-from perdure.memory.record import Plain
 
 Repo = Annotated[str | None, typer.Option("--repo", metavar="REPO", help="Nothing of other repositories.")]
 Fingerprint = Annotated[
@@ -218,6 +218,6 @@ async def show(
     return Answer(found, [*described(found), to_json(found)])
 
 
-def _answer(found: Plain) -> Answer:
+def _answer(found: Mapping[str, Any]) -> Answer:
     is_off = bool(found.get("disabled"))
     return Answer(found, told(found["matches"], truncated=found["truncated"], disabled=is_off))

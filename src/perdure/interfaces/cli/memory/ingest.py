@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
+from perdure.app import open_home
 from perdure.app.memory.memory import open_memory
 from perdure.errors import Invalid, PerdureError
-from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.command import Options, command, group
 from perdure.interfaces.cli.command_result import Answer
-from perdure.interfaces.cli.groups import group
 from perdure.interfaces.cli.memory.inputs import moment_given
 from perdure.memory.ingest.report import Found
 from perdure.memory.record import Plain
@@ -94,7 +94,6 @@ async def goals(
     strict: Strict = False,
 ) -> Answer:
     """Take in how goals ended. Alone among these commands, it opens the database."""
-    from perdure.app import open_home
     from perdure.app.memory.goal_ingest import ingest_goals
 
     settings = options.settings()

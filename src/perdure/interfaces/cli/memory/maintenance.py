@@ -1,5 +1,7 @@
 """`perdure memory status | verify | repair | rebuild | compact | forget`."""
 
+import sys
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -8,6 +10,7 @@ from perdure.app.memory.memory import HomeMemory, open_memory
 from perdure.errors import Conflict, Damaged, Denied, NotFound
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import Answer, Table
+from perdure.interfaces.cli.confirm import can_ask, is_sure
 from perdure.interfaces.cli.memory.records import described
 
 Record = Annotated[str, typer.Argument(metavar="ID", help="The whole id of the record.")]
@@ -124,10 +127,6 @@ def _ask(options: Options, about: list[str]) -> None:
 
     Raises: Conflict when nobody can be asked; Denied when the answer is no.
     """
-    import sys
-
-    from perdure.interfaces.cli.confirm import can_ask, is_sure
-
     if not can_ask(options):
         raise Conflict("Nothing was forgotten: it cannot be undone, and nobody can be asked here. Give --yes.")
     print("\n".join(about), file=sys.stderr)
@@ -140,7 +139,7 @@ def _bad(found: dict[str, Any]) -> str:
     return f"{found.get('kind', 'bad')}: {about}"
 
 
-def _table(found: dict[str, Any]) -> Table:
+def _table(found: Mapping[str, Any]) -> Table:
     return Table(["what", "value"], [[key.replace("_", " "), _value(value)] for key, value in found.items()])
 
 

@@ -2,9 +2,10 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from perdure.errors import Invalid, Unavailable, from_os_error
 from perdure.files.atomic import write_atomic
@@ -13,12 +14,11 @@ from perdure.interfaces.cli.command_result import Answer
 from perdure.interfaces.cli.memory.inputs import read_input
 from perdure.memory.query.hosting import hosting_here
 from perdure.memory.query.markdown import apply_section, section
-from perdure.memory.record import Plain
 
 _LARGEST = 8 << 20
 
 
-def with_section(options: Options, found: Plain, target: str | None) -> Answer:
+def with_section(options: Options, found: Mapping[str, Any], target: str | None) -> Answer:
     """Answer with the section; with a target, put it there: a file, or from standard input to standard output.
 
     When nothing matches there is no section, and an older one is removed. A memory that is off changes nothing.

@@ -1,9 +1,10 @@
 """Begins the calls that a flow asks for: the first attempt of a request, and the next one when it is due."""
 
-from perdure.kernel.events import Action, ToolCall, iso
+from perdure.kernel.events import Action, ToolCall
 from perdure.kernel.fold import GoalState
 from perdure.minds.flow.execution.progress import Progress
 from perdure.minds.step_status import standing
+from perdure.moments import iso
 
 
 def begin_fresh(progress: Progress, state: GoalState, now_us: int) -> tuple[list[Action], list[ToolCall], list[int]]:

@@ -1,12 +1,13 @@
-"""What is printed after a run or a look at a goal: its next commands, which can be pasted, and why it failed."""
+"""What is printed about a goal: its next commands, which can be pasted, why it failed, and a call to be allowed."""
 
+import json
 import shlex
 from collections.abc import Iterator
 
+from perdure.app.home.server_mark import is_served
 from perdure.app.wire.goal_view import GoalView
 from perdure.app.wire.next_commands import NextCommand
 from perdure.interfaces.cli.command import Options
-from perdure.interfaces.cli.goals.display.timers import waking_lines
 from perdure.interfaces.cli.output.terminal import lines, one_line
 from perdure.interfaces.cli.shell_hints import exact
 from perdure.kernel.events import ToolCall, ToolError
@@ -16,7 +17,18 @@ from perdure.kernel.fold import GoalState
 def next_lines(options: Options, view: GoalView) -> list[str]:
     """Write the next commands of a goal for the same home, each below what it is for."""
     said = [line for each in view.next for line in (one_line(each.why), f"  {pasted(options, each)}")]
-    return [*said, *waking_lines(options, view)]
+    return [*said, *_waking_lines(options, view)]
+
+
+def _waking_lines(options: Options, goal: GoalView) -> list[str]:
+    """Say whether a server will wake a goal that sleeps, and what else would; nothing for any other goal."""
+    is_asleep = goal.status == "waiting" and goal.summary.waiting_for == "timer" and goal.summary.queue == "cli"
+    if not is_asleep:
+        return []
+    if is_served(options.settings().home):
+        return ["The server that runs on this home resumes it when it is due."]
+    all_due, serve = exact(options, "goal", "resume", "--due"), exact(options, "serve")
+    return [f"No server runs on this home. `{serve}` would resume it, and so would", f"`{all_due}`."]
 
 
 def pasted(options: Options, each: NextCommand) -> str:
@@ -52,3 +64,9 @@ def cut_off(state: GoalState) -> list[str]:
             then = asks if call.call.effect == "once" else f"it is {call.call.effect}, so a resume runs it again"
             said.append(one_line(f"{call.call.call_id} was cut off: {then}."))
     return said
+
+
+def shown_call(call: ToolCall) -> str:
+    """Return a tool call in full, exactly as it will be run, for a person to allow it."""
+    arguments = json.dumps(call.arguments, indent=2, ensure_ascii=False)
+    return f"{one_line(f'{call.call_id}: {call.tool}, {call.effect}')}\n{lines(arguments)}"

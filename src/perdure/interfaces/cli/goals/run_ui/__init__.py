@@ -1,1 +1,1 @@
-"""A goal run in front of a person: live view, questions in place, Ctrl-C."""
+"""A goal run in front of a person: its flow, live view, outputs, questions in place, Ctrl-C."""

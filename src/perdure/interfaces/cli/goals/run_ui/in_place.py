@@ -12,8 +12,8 @@ from perdure.app.goals.goals import Goals
 from perdure.app.home.system import SystemClock
 from perdure.errors import Conflict, Invalid, Unavailable
 from perdure.interfaces.cli.goals.display.timeline import told
-from perdure.interfaces.cli.goals.flows import go_on
 from perdure.interfaces.cli.goals.run_ui.asker import ask, tell_taken
+from perdure.interfaces.cli.goals.run_ui.flows import go_on
 from perdure.interfaces.cli.goals.run_ui.offers import Offer, Option, offer_of
 from perdure.interfaces.cli.goals.run_ui.run_ui import Stage
 from perdure.kernel.calls.decisions import missed_deadlines, timed_out

@@ -13,8 +13,9 @@ from rich.spinner import Spinner
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from perdure.app.wire.calls import duration_ms
 from perdure.interfaces.cli.command_result import Table
-from perdure.interfaces.cli.goals.display.timeline import duration_ms, told
+from perdure.interfaces.cli.goals.display.timeline import told
 from perdure.interfaces.cli.goals.run_ui.progress import print_end, show_outputs, write_output
 from perdure.interfaces.cli.goals.run_ui.writer import Writer
 from perdure.interfaces.cli.output.terminal import one_line, wrapped_for
@@ -48,15 +49,11 @@ class LiveView:
         self._spinner = Spinner("dots" if "utf" in self._console.encoding.lower() else "line")
         self._live: Live | None = None
 
-    def begin(self, state: GoalState) -> None:
+    def begin(self, state: GoalState, *, is_after_question: bool = False) -> None:  # noqa: ARG002 (drawn anew)
         """See View.begin."""
         title = f"{one_line(state.begun.text)}  {state.goal_id}"
         calls = [(call, told(state, call)) for call in state.calls.values()]
         self._writer.do(lambda: self._start(title, calls))
-
-    def resume(self, state: GoalState) -> None:
-        """See View.resume."""
-        self.begin(state)
 
     def see(self, event: Event, state: GoalState) -> None:
         """See View.see."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from perdure.interfaces.cli.goals.run_ui.shown_call import shown_call
+from perdure.interfaces.cli.goals.display.hints import shown_call
 from perdure.interfaces.cli.output.terminal import lines
 from perdure.interfaces.cli.prompts.layout import Choice
 from perdure.kernel.events import Ask, ToolCall, Verdict

@@ -4,8 +4,9 @@ import json
 import sys
 from typing import Protocol
 
+from perdure.app.wire.calls import deadline, duration_ms, waits
 from perdure.interfaces.cli.command_result import Table, print_table
-from perdure.interfaces.cli.goals.display.timeline import deadline, duration_ms, told, tries_again, waits
+from perdure.interfaces.cli.goals.display.timeline import told, tries_again
 from perdure.interfaces.cli.goals.run_ui.writer import Writer
 from perdure.interfaces.cli.output.terminal import lines, one_line, wrapped_for
 from perdure.interfaces.cli.output.times import in_words
@@ -36,12 +37,8 @@ from perdure.tools.exec.capture import left_out_bytes
 class View(Protocol):
     """Somebody who watches a goal; told of nothing before it is durable."""
 
-    def begin(self, state: GoalState) -> None:
-        """A run of a goal begins, new or resumed."""
-        ...
-
-    def resume(self, state: GoalState) -> None:
-        """The run continues after it was interrupted by a question."""
+    def begin(self, state: GoalState, *, is_after_question: bool = False) -> None:
+        """A run of a goal begins, new or resumed, or continues after it was interrupted by a question."""
         ...
 
     def see(self, event: Event, state: GoalState) -> None:
@@ -75,8 +72,7 @@ class Quiet:
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
 
-    def begin(self, state: GoalState) -> None: ...
-    def resume(self, state: GoalState) -> None: ...
+    def begin(self, state: GoalState, *, is_after_question: bool = False) -> None: ...
     def see(self, event: Event, state: GoalState) -> None: ...
     def see_child(self, name: str, event: Event, state: GoalState) -> None: ...
     def show_again(self, state: GoalState) -> None: ...
@@ -102,16 +98,13 @@ class Lines:
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
 
-    def begin(self, state: GoalState) -> None:
+    def begin(self, state: GoalState, *, is_after_question: bool = False) -> None:
         """See View.begin."""
-        if state.tip.seq > 1:
+        if state.tip.seq > 1 and not is_after_question:
             self.say(f"goal {state.goal_id}: resumed after event {state.tip.seq}")
             for call in state.open_calls.values():
                 if isinstance(call.call, Wait):
                     self.say(f"step {call.call.step}: {_opening(call.call)}")
-
-    def resume(self, state: GoalState) -> None:
-        """See View.resume."""
 
     def see(self, event: Event, state: GoalState) -> None:
         """See View.see."""

@@ -3,21 +3,23 @@
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.details import detail_of
 from perdure.app.goals.goals import Goals
+from perdure.app.wire.goal_detail import GoalDetailView
 from perdure.app.wire.goal_view import GoalView
 from perdure.errors import Unavailable
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.command_result import Answer, Table, to_json
 from perdure.interfaces.cli.confirm import can_ask
 from perdure.interfaces.cli.goals.display.hints import cut_off, failure_lines, next_lines
-from perdure.interfaces.cli.goals.display.timeline import details, exit_code_of, headline, origin, timeline
-from perdure.interfaces.cli.goals.flows import prints_aside
+from perdure.interfaces.cli.goals.display.timeline import exit_code_of, headline, origin, timeline
+from perdure.interfaces.cli.goals.run_ui.flows import prints_aside
 from perdure.interfaces.cli.goals.run_ui.interrupts import INTERRUPTED, Interrupts
 from perdure.interfaces.cli.goals.run_ui.progress import JsonLines, Lines, Quiet, View, write_value
 from perdure.interfaces.cli.goals.run_ui.writer import Writer, leave
@@ -25,6 +27,9 @@ from perdure.interfaces.cli.shell_hints import exact
 from perdure.kernel.events import Event, OutcomeUnknown, decode
 from perdure.kernel.fold import GoalState
 from perdure.kernel.loop import Loop, Ran
+
+if TYPE_CHECKING:
+    from perdure.app.wire.resources.goals import GoalDetail
 
 _PATIENCE_S = 1.0
 UNREAD = "Whoever read standard output has gone, so the exit code is 1; the goal went on, and its history has it all."
@@ -57,6 +62,8 @@ class Stage:
         self._queue = "cli"
         self._seen: GoalView | None = None
         """The goal as it is known to be stored."""
+        self._detail: GoalDetailView | None = None
+        """The goal after its run, for a program."""
         self._has_asked = self._is_asking = False
         self._said_unknown: set[str] = set()
 
@@ -78,10 +85,7 @@ class Stage:
             self.view = Lines(self._writer)  # what its steps print would break a picture that is renewed in place
         self._queue = loop.journal.queue
         self._seen = GoalView.of_state(loop.state, queue=self._queue) if loop.state.tip.seq > 1 else None
-        if self._has_asked:
-            self.view.resume(loop.state)
-        else:
-            self.view.begin(loop.state)
+        self.view.begin(loop.state, is_after_question=self._has_asked)
         loop.journal.listen(self._see)
 
     def manner(self, jobs: int = 4) -> Manner:
@@ -93,11 +97,13 @@ class Stage:
 
         Raises: what Goals.go_on raises.
         """
-        if not self.may_ask(ran):
-            return ran
-        from perdure.interfaces.cli.goals.run_ui.in_place import InPlace
+        if self.may_ask(ran):
+            from perdure.interfaces.cli.goals.run_ui.in_place import InPlace
 
-        return await InPlace(self, goals, manner).run(ran)
+            ran = await InPlace(self, goals, manner).run(ran)
+        if self.options.json:
+            self._detail = await detail_of(goals, ran.state)
+        return ran
 
     def may_ask(self, ran: Ran) -> bool:
         """Tell whether a goal waits for a person, who is at the terminal and has not interrupted it."""
@@ -136,7 +142,7 @@ class Stage:
         self.view.end(timeline(state), said)
         await self._writer.drained()
         raise_failure(self._writer.failure)
-        return Answer({**self._wire(seen), **details(state)}, exit_code=exit_code_of(ran))
+        return Answer(self._wire(self._detail or GoalDetailView(seen)), exit_code=exit_code_of(ran))
 
     def cut_short(self) -> Answer:
         """Tell how to go on after an end in the middle."""
@@ -151,8 +157,7 @@ class Stage:
         self.view.end(self._timeline(), [])
         for line in said:
             self.view.say(line)
-        data = self._wire(self._seen) if self._seen is not None else {"id": self._goal_id, "status": "interrupted"}
-        return Answer(data, exit_code=INTERRUPTED)
+        return Answer(self._known(), exit_code=INTERRUPTED)
 
     def _leave_question(self) -> Answer:
         """Tell how to get back to the question that was open."""
@@ -161,8 +166,7 @@ class Stage:
             self.say(f"  {exact(self.options, 'run', '--resume', self._goal_id)}")
         else:
             self.say("Interrupted.")
-        data = self._seen.wire() if self._seen is not None else {"id": self._goal_id}
-        return Answer(data, exit_code=INTERRUPTED)
+        return Answer(self._known(), exit_code=INTERRUPTED)
 
     def leave(self, exit_code: int) -> None:
         """Tell how to go on, and go at once, whatever still runs; from any thread."""
@@ -208,9 +212,16 @@ class Stage:
             return next_lines(self._showing.options, seen)
         return [] if seen.is_final else ["It was ephemeral: nothing of it is kept, so it cannot be resumed."]
 
-    def _wire(self, seen: GoalView) -> dict[str, Any]:
+    def _known(self) -> Mapping[str, Any]:
+        """Return what is known to be stored at an end in the middle, without asking the store."""
+        if self._seen is None:
+            return {"id": self._goal_id, "status": "interrupted"}
+        return self._wire(GoalDetailView(self._seen))
+
+    def _wire(self, shown: GoalDetailView) -> "GoalDetail":
         """Return the JSON form of a goal; no command can continue one that is not kept."""
-        return seen.wire() if self._showing.is_kept else {**seen.wire(), "next": []}
+        wire = shown.wire()
+        return wire if self._showing.is_kept else {**wire, "next": []}
 
 
 async def staged(showing: Showing, act: Callable[[Stage], Awaitable[Ran]]) -> Answer:

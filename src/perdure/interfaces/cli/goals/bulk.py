@@ -10,9 +10,9 @@ import typer
 
 from perdure.app import open_home
 from perdure.app.goals.arguments.run_options import Manner
-from perdure.app.goals.cancels import CLEANING_UP
 from perdure.app.goals.goals import Goals
 from perdure.app.goals.query import Filters
+from perdure.app.goals.updates.posts import CLEANING_UP
 from perdure.app.wire.goal_view import GoalView
 from perdure.errors import Conflict, Denied, Invalid, PerdureError
 from perdure.interfaces.cli.command import Options
@@ -20,7 +20,7 @@ from perdure.interfaces.cli.command_result import Answer
 from perdure.interfaces.cli.confirm import can_ask, is_sure
 from perdure.interfaces.cli.goals.display.listing import status_of
 from perdure.interfaces.cli.goals.filters import told
-from perdure.interfaces.cli.goals.flows import in_folder_of
+from perdure.interfaces.cli.goals.run_ui.flows import in_folder_of
 from perdure.interfaces.cli.output.terminal import MIN_COLUMNS, cut_to, one_line
 from perdure.interfaces.cli.output.times import short_moment
 

@@ -18,6 +18,10 @@ from perdure.errors import Denied, from_os_error
 from perdure.files.folders import ensure_folder
 from perdure.files.opening import create_empty
 
+LOGIN_CODES = "login-codes"
+LOGIN_SESSIONS = "login-sessions"
+"""The folders of a home that hold tickets, one for each kind."""
+
 _SECRET_BYTES = 32
 _CLOCK_STEP_S = 60.0
 """How far the clock may have been set back since a secret was issued; one of a later future is not accepted."""
@@ -65,26 +69,29 @@ class Tickets:
             return False
         return is_valid
 
-    def revoke_all(self) -> None:
-        """Revoke every secret; other files in the folder are left alone."""
-        for _, path in self._issued():
-            with suppress(OSError):
-                path.unlink()
-
     def _path(self, secret: str, token: str) -> Path:
         message = f"{self.purpose} {secret}".encode("utf-8", "replace")
         return self.folder / hmac.new(token.encode(), message, "sha256").hexdigest()
 
     def _remove_old(self) -> None:
         """Remove the secrets that have expired, and the oldest of too many."""
-        for at, (made_s, path) in enumerate(sorted(self._issued(), reverse=True)):
+        for at, (made_s, path) in enumerate(sorted(_issued(self.folder), reverse=True)):
             if at >= self.most - 1 or time.time() - made_s >= self.lasts_s:
                 path.unlink(missing_ok=True)
 
-    def _issued(self) -> list[tuple[float, Path]]:
-        if self.folder.is_symlink() or not self.folder.is_dir():
-            return []
-        return [(made_s, path) for path in self.folder.iterdir() if (made_s := _made_s(path)) is not None]
+
+def revoke_all_tickets(home: Path) -> None:
+    """Revoke every login code and login session of a home; other files in their folders are left alone."""
+    for folder in (home / LOGIN_CODES, home / LOGIN_SESSIONS):
+        for _, path in _issued(folder):
+            with suppress(OSError):
+                path.unlink()
+
+
+def _issued(folder: Path) -> list[tuple[float, Path]]:
+    if folder.is_symlink() or not folder.is_dir():
+        return []
+    return [(made_s, path) for path in folder.iterdir() if (made_s := _made_s(path)) is not None]
 
 
 def _made_s(path: Path) -> float | None:

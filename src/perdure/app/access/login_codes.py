@@ -6,11 +6,10 @@ one.
 
 from pathlib import Path
 
-from perdure.interfaces.api.auth.access import read_token
-from perdure.interfaces.api.auth.tickets import Tickets
+from perdure.app.access.tickets import LOGIN_CODES, Tickets
+from perdure.app.access.token import read_token
 
 LASTS_S = 600.0
-_FOLDER = "login-codes"
 _MOST = 16
 
 
@@ -35,10 +34,5 @@ def spend_code(home: Path, given: str, token: str) -> bool:
     return _codes(home).revoke(given, token)
 
 
-def revoke_codes(home: Path) -> None:
-    """Remove all codes: a token that is restored must not make them valid again."""
-    _codes(home).revoke_all()
-
-
 def _codes(home: Path) -> Tickets:
-    return Tickets(home / _FOLDER, "code", LASTS_S, _MOST)
+    return Tickets(home / LOGIN_CODES, "code", LASTS_S, _MOST)

@@ -15,13 +15,13 @@ from perdure.kernel.history.deletion import (
 from perdure.kernel.ports import GoalFilter, StateStore
 
 if TYPE_CHECKING:
-    from perdure.app.goals.reader import GoalReader
+    from perdure.app.goals.lists import GoalLists
 
 
 class GoalDeletion:
     """Deletes the goals of a home; with `force`, also unfinished ones whose history is damaged."""
 
-    def __init__(self, goals: "GoalReader", store: StateStore, *, force: bool = False) -> None:
+    def __init__(self, goals: "GoalLists", store: StateStore, *, force: bool = False) -> None:
         self._goals = goals
         self._store = store
         self._is_forced = force

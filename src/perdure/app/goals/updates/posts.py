@@ -1,21 +1,23 @@
-"""What others than the owner post to a goal: stored in its inbox, and recorded at once when no worker runs it."""
+"""Posts to goals, such as decisions and cancels: stored in an inbox, recorded at once when no worker runs the goal."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from perdure.app.goals.cancels import CLEANING_UP
+from perdure.app.goals.arguments import validate
 from perdure.app.wire.goal_view import GoalView
 from perdure.app.workers.runner import Runner
-from perdure.errors import Conflict, KeyTaken
+from perdure.errors import Conflict, KeyTaken, PerdureError
 from perdure.kernel.fold import fold
-from perdure.kernel.ports import Admit, Clock, Ids, StateStore
+from perdure.kernel.loop import Ran
+from perdure.kernel.ports import Admit, Clock, Ids, Owned, StateStore
 
 CANCEL_WAIT_S = 8.0
 """How long a cancel waits for the end of the goal: what runs is gone within five seconds of being told."""
 _UNWIND_S = 2.0
 _LOOK_S = 0.05
+CLEANING_UP = "It is cancelled, and ends when its flow has cleaned up."
 _CANCEL_PENDING = "A cancel is pending: what the goal runs has not ended yet."
 
 
@@ -90,3 +92,30 @@ class Posts:
                 if seen.is_running or seen.is_final or self._clock.boottime_s() > deadline_s:
                     return seen
             await self._clock.sleep(_LOOK_S)
+
+
+def cancel_payload(reason: str | None, *, now: bool, by: str | None = None) -> dict[str, Any]:
+    """Return what is posted to cancel a goal; `by` is who does that, if not a person.
+
+    Raises: Invalid when the reason is not a text that can be stored.
+    """
+    validate.reason(reason)
+    payload = {"reason": reason, "now": now or None, "by": by}
+    return {name: value for name, value in payload.items() if value is not None}
+
+
+async def clean_up(goal: GoalView, go_on: Callable[[str], Awaitable[Ran]]) -> GoalView | None:
+    """Run the cleanup of a cancelled goal that no worker runs, and return the goal as it is then.
+
+    None when there is nothing to run here. A goal whose code is not here, or is not what wrote its history, stays
+    cancelled and interrupted; its `note` says why.
+    """
+    if goal.is_final or goal.is_running or goal.status != "interrupted":
+        return None
+    try:
+        ran = await go_on(goal.id)
+    except Owned:
+        return None  # a worker has claimed it meanwhile, and runs the cleanup
+    except PerdureError as error:
+        return replace(goal, note=f"{CLEANING_UP} That is not possible here: {error.detail}")
+    return replace(GoalView.of_state(ran.state, queue=ran.queue), termination=ran.state.termination)

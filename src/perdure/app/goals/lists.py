@@ -1,0 +1,137 @@
+"""Lists of goals: by filters, those that are due, children, and the newest of a folder."""
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from perdure.app.goals.arguments import validate
+from perdure.app.goals.query import Filters, GoalQuery, goal_query
+from perdure.app.goals.reader import GoalReader
+from perdure.app.wire.goal_view import GoalView
+from perdure.errors import Damaged, NotFound
+from perdure.kernel.fold import FINAL
+from perdure.kernel.ports import GoalFilter, Status, Summary
+
+_PAGE = 200
+
+
+class GoalLists(GoalReader):
+    """The listing part of `Goals`."""
+
+    async def list(  # noqa: PLR0913 (each is a filter)
+        self,
+        *,
+        status: str | Sequence[str] | None = None,
+        flow: str | None = None,
+        key: str | None = None,
+        bot: str | None = None,
+        tag: str | None = None,
+        parent: str | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+        queue: str | None = None,
+        limit: int = 50,
+        before: str | None = None,
+    ) -> Sequence[GoalView]:
+        """Return the newest goals that match all filters; `before` is the last id of the previous page.
+
+        `status` is one word or several: running, interrupted, waiting, done, failed, cancelled, or open (running or
+        interrupted). `flow` is the name of a flow, or `module:function`. `key`, `bot`, `tag` and `queue` match
+        exactly; `parent` is the id of the goal that started others as its children. `since` and `until` choose by the
+        time of creation, from the first up to but without the second: a datetime, a date or time as text (local unless
+        it has an offset), or a duration such as `2h`, counted back from now.
+
+        Raises: Invalid
+        """
+        self.require_open()
+        filters = Filters(status=status, flow=flow, key=key, bot=bot, tag=tag, since=since, until=until, queue=queue)
+        filters["parent"] = parent
+        query, limit = goal_query(self._clock.now_us(), filters), validate.number("limit", limit, 1)
+        before = None if before is None else validate.goal_id(before)
+        return await self._matching(query, limit, before)
+
+    async def _matching(self, query: GoalQuery, limit: int, before: str | None) -> Sequence[GoalView]:
+        """Return goals of a query; what a row does not say is looked up page by page."""
+        is_whole = query.shown is None and query.flow_at is None
+        size = limit if is_whole else max(limit, _PAGE)
+        found: list[GoalView] = []
+        while page := await self._store.list_goals(where=query.where, limit=size, before=before):
+            for goal in await self.views_of(page):
+                if len(found) < limit and query.has(goal) and await self._is_of_flow(goal, query.flow_at):
+                    found.append(goal)
+            before = page[-1].goal_id
+            if len(page) < size or len(found) >= limit:
+                break
+        return found
+
+    async def _is_of_flow(self, goal: GoalView, at: str | None) -> bool:
+        """Tell whether a goal runs the flow `module:function`; None means any flow."""
+        if at is None:
+            return True
+        try:
+            return (await self.begun(goal.id)).mind.at == at
+        except (NotFound, Damaged):  # deleted meanwhile, or its first event cannot be read
+            return False
+
+    async def children_of(self, goal_id: str) -> Sequence[GoalView]:
+        """Return the children that a goal has started, the newest first."""
+        self.require_open()
+        found: list[Summary] = []
+        before = None
+        while page := await self._store.list_goals(where=GoalFilter(parent=goal_id), limit=_PAGE, before=before):
+            found += page
+            before = page[-1].goal_id
+        return await self.views_of(found)
+
+    async def finished_before(self, moment_us: int, *, limit: int, before: str | None = None) -> Sequence[GoalView]:
+        """Return finished goals that were last updated before a moment, the newest first."""
+        self.require_open()
+        where = GoalFilter(status=tuple(sorted(FINAL)), updated_before_us=moment_us)
+        return await self.views_of(await self._store.list_goals(where=where, limit=limit, before=before))
+
+    async def newest_open(self, workdir: Path) -> GoalView:
+        """Return the newest goal of a folder that is interrupted or waits.
+
+        Raises: NotFound
+        """
+        found = [await self._newest(status, workdir) for status in ("open", "waiting")]
+        views = [view for view in found if view is not None]
+        if not views:
+            raise NotFound(f"No goal of {workdir} is interrupted or waits.")
+        return max(views, key=lambda view: (view.summary.created_us, view.summary.goal_id))
+
+    async def due(self, *, limit: int = 50) -> Sequence[GoalView]:
+        """Return the goals that sleep and are due, the longest due first."""
+        self.require_open()
+        return await self.views_of(await self._store.due(self._clock.now_us(), limit=limit))
+
+    async def each_due(
+        self, *, queue: str | None = None, after: GoalView | None = None, until_us: int | None = None
+    ) -> AsyncIterator[GoalView]:
+        """Yield every goal that is due now, each once: those that sleep, and those that were woken and cut short.
+
+        `after` is a goal that was yielded before: only those behind it follow. `until_us` is another moment than now.
+        """
+        self.require_open()
+        due_us, last = until_us or self._clock.now_us(), None if after is None else after.summary
+        while page := await self._store.due(due_us, queue=queue, limit=_PAGE, after=last):
+            for view in await self.views_of(page):
+                yield view
+            last = page[-1]
+
+    async def _newest(self, status: Status, workdir: Path) -> GoalView | None:
+        before = None
+        while page := await self.list(status=status, limit=_PAGE, before=before):
+            for view in page:
+                if view.summary.workdir == str(workdir) and view.status != "running":
+                    return view
+            before = page[-1].summary.goal_id
+        return None
+
+    async def can_continue(self, goal: GoalView) -> bool:
+        """Tell whether a goal that no worker runs would do something if it were resumed now."""
+        if goal.is_final or goal.is_running or goal.summary.waiting_for == "hold":
+            return False
+        due_us = goal.summary.due_us
+        is_due = due_us is not None and due_us <= self._clock.now_us()
+        return goal.status == "interrupted" or is_due or bool(await self.pending(goal.id))

@@ -1,0 +1,207 @@
+"""Runs of goals: what this process starts, resumes, and leaves to the workers of a queue."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.lists import GoalLists
+from perdure.app.home.script_interrupts import Interrupted
+from perdure.app.home.system import SystemClock
+from perdure.app.wire.goal_view import GoalView
+from perdure.app.workers.children import HomeChildren
+from perdure.app.workers.queues import GoalQueues
+from perdure.app.workers.runner import PARK_S, Runner
+from perdure.app.workers.worker import LEASE_S
+from perdure.errors import Conflict, KeyTaken
+from perdure.kernel.calls.cleanup import GRACE_S
+from perdure.kernel.events import Limits
+from perdure.kernel.loop import Loop, Outcome, Ran
+from perdure.kernel.ports import Clock, Ended, Leases, StateStore
+from perdure.minds.flow.steps.step_calls import DIRECT, StepCalls
+
+if TYPE_CHECKING:
+    from perdure.app.goals.new_goal import NewGoal
+
+
+class GoalRuns(GoalLists, ABC):
+    """The running half of `Goals`: goals are started and resumed, here or by the workers of a queue."""
+
+    def __init__(  # noqa: PLR0913 (the composition root gives each)
+        self,
+        home: Path,
+        store: StateStore,
+        leases: Leases,
+        *,
+        clock: Clock | None = None,
+        calls: StepCalls = DIRECT,
+        lease_s: float = LEASE_S,
+        park_after_s: float = PARK_S,
+        cancel_grace_s: float = GRACE_S,
+        queue: str = "cli",
+        imports: Sequence[str] = (),
+    ) -> None:
+        clock = clock or SystemClock()
+        super().__init__(home, store, leases, clock)
+        self._queue = queue
+        """The queue of the goals that are started or resumed here, unless their manner names another."""
+        self._runner = Runner(
+            home,
+            store,
+            leases,
+            clock=clock,
+            calls=calls,
+            lease_s=lease_s,
+            park_after_s=park_after_s,
+            cancel_grace_s=cancel_grace_s,
+            imports=imports,
+        )
+        self.queues = GoalQueues(self, store)
+        self._runner.children = self.children
+
+    @property
+    @abstractmethod
+    def children(self) -> HomeChildren:
+        """The goals that goals have started."""
+
+    async def begin(self, new: "NewGoal", manner: Manner | None = None) -> Ran:
+        """Start a goal and run it until it ends, waits, or is stopped.
+
+        Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
+        """
+        self.require_open()
+        return await self.children.after_run(await self._runner.start(new, self.manner_of(new, manner)))
+
+    async def begin_once(self, new: "NewGoal", manner: Manner | None = None) -> Ran:
+        """Start a goal, or resume the one that its key started; one that has ended or is on hold is returned unchanged.
+
+        A program that repeats its call does not release a goal on hold: only a person does.
+
+        Raises: Invalid; Conflict when the key started something else, or another live worker runs the goal.
+        """
+        self.require_open()
+        manner = self.manner_of(new, manner)
+        known = await self._started(new)
+        if known is None:
+            try:
+                return await self.begin(new, manner)
+            except Conflict:
+                known = await self._started(new)  # another caller was quicker with the same key
+                if known is None:
+                    raise
+        if (await self.get(known)).summary.waiting_for == "hold":
+            return await self.ran(known, "waiting")
+        return await self.go_on(known, manner)
+
+    async def go_on(self, goal_id: str, manner: Manner | None = None, limits: Limits | None = None) -> Ran:
+        """Resume a goal, with limits raised where they are given; a finished goal is returned unchanged.
+
+        Raises: NotFound; Conflict when another live worker runs it; Invalid when a limit is not above what was used.
+        """
+        while True:
+            summary = await self._whole(goal_id)
+            goal_id = summary.goal_id
+            state = await self.state(goal_id) if summary.is_final else None
+            if state is not None and state.termination is not None:  # else it was reopened between the two reads
+                return Ran("ended", state, summary.queue, is_recorded=True)
+            with suppress(Ended):  # another worker ended it after the first read
+                ran = await self._runner.go_on(goal_id, manner or Manner(queue=self._queue), limits or Limits())
+                return await self.children.after_run(ran)
+
+    async def ran(self, goal_id: str, outcome: Outcome) -> Ran:
+        """Return how a run of a goal ended, for a goal that is only read.
+
+        Raises: NotFound; Damaged.
+        """
+        ran = Ran(outcome, await self.state(goal_id), (await self._whole(goal_id)).queue)
+        return await self.children.with_waits(ran)
+
+    async def enqueue(self, new: "NewGoal", *, queue: str = "server") -> GoalView:
+        """Store a new goal for the workers of a queue, which runs it when it has room.
+
+        Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
+        """
+        self.require_open()
+        state = await self._runner.enqueue(new, self.manner_of(new, Manner(queue=queue)))
+        return await self.find(state.goal_id)
+
+    async def enqueue_again(self, goal_id: str, limits: Limits, *, queue: str = "server") -> GoalView:
+        """Leave a goal that no worker runs to the workers of a queue, with limits raised where they are given.
+
+        Raises: NotFound; Conflict when another live worker runs it; Invalid when a limit is not above what was used.
+        """
+        self.require_open()
+        await self._runner.settle(goal_id, queue=queue, limits=limits)
+        return await self.find(goal_id)
+
+    async def started(self, new: "NewGoal") -> GoalView | None:
+        """Return the goal that was started with the same key, if there is one.
+
+        Raises: Conflict when that is another one.
+        """
+        self.require_open()
+        known = await self._started(new)
+        return None if known is None else await self.find(known)
+
+    def manner_of(self, new: "NewGoal", manner: Manner | None = None) -> Manner:
+        """Return how a goal is run by the caller that has its flow."""
+        return replace(manner or Manner(queue=self._queue), flow=new.flow)
+
+    async def require_code(self, goal_id: str) -> None:
+        """Check that the code of a goal is here, if it is a flow.
+
+        Raises: NotFound; Invalid when its module fails.
+        """
+        self._runner.means.find_flow(await self.begun(goal_id))
+
+    async def is_elsewhere(self, goal_id: str) -> bool:
+        """Return whether only another process can run a goal: the script that defines its flow."""
+        return self._runner.means.is_elsewhere(await self.begun(goal_id))
+
+    def is_of_this_process(self, goal: GoalView) -> bool:
+        """Return whether the worker that owns a goal is this process."""
+        return goal.summary.worker is not None and goal.summary.worker == self._runner.worker_id
+
+    def is_held_here(self, goal_id: str) -> bool:
+        """Return whether this process works on a goal now, in the background or for a caller."""
+        return self._runner.is_held(goal_id)
+
+    def runs(self) -> Mapping[str, Loop | None]:
+        """Return the goals that this process works on, each with its loop if that runs."""
+        return self._runner.runs()
+
+    def interrupted(self) -> Sequence[Interrupted]:
+        """Return the goals whose last run in this process was cancelled before its end."""
+        return list(self._runner.interrupted.values())
+
+    async def end_runs(self) -> None:
+        """End every run, as when the lease could not be renewed."""
+        await self._runner.end_runs()
+
+    async def look_at_all(self) -> None:
+        """Have what was posted to the goals that run here taken now.
+
+        Raises: Unavailable
+        """
+        await self._runner.look_at_all()
+
+    async def _started(self, new: "NewGoal") -> str | None:
+        """Return the goal that was started with the same key.
+
+        Raises: Conflict when that is another one.
+        """
+        known = None if new.key is None else await self._store.started(new.key)
+        if known is None:
+            return None
+        difference = new.differs_from(await self.begun(known.goal_id))
+        if difference is not None:
+            goal_id = known.goal_id
+            raise KeyTaken(
+                f"The key {new.key!r} started {goal_id}, {difference}. Use another key; or fork that goal, which is"
+                f" {known.text!r} (`perdure goal fork {goal_id} --before STEP`); or, once it has ended, delete it"
+                f" (`perdure goal delete {goal_id}`), and the key is free. Nothing was run."
+            )
+        return known.goal_id

@@ -1,0 +1,1 @@
+"""Changes of goals: posts to their inboxes, retries, forks and deletions."""

@@ -1,0 +1,132 @@
+"""A goal with all that its history says: the one object of `GET /goals/{id}`, `run`, `goal show` and `goal watch`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from perdure.app.wire.calls import call_wire, options_of
+from perdure.app.wire.goal_view import GoalView
+from perdure.errors import Damaged
+from perdure.kernel.events import Ask, LimitName
+from perdure.kernel.fold import GoalState
+from perdure.kernel.ports import InboxRow
+from perdure.moments import iso
+
+if TYPE_CHECKING:
+    from perdure.app.wire.resources.goals import (
+        Amount,
+        Child,
+        GoalDetail,
+        GoalLimits,
+        Pending,
+        Question,
+        StepToCome,
+        UnknownOutcome,
+    )
+    from perdure.kernel.events import Reason
+
+
+@dataclass(frozen=True)
+class GoalDetailView:
+    """A goal with its state, what was posted to it and not taken yet, and the goals that it started."""
+
+    goal: GoalView
+    pending: Sequence[InboxRow] = ()
+    children: Sequence[GoalView] = ()
+    """The oldest first."""
+    damage: str | None = None
+    """What is wrong with its history, if that cannot be read whole; without any of it, the goal has no state."""
+
+    @property
+    def state(self) -> GoalState:
+        """What its events say.
+
+        Raises: Damaged when they cannot be read.
+        """
+        if self.goal.state is None:
+            raise Damaged(self.damage or f"The history of {self.goal.id} was not read.")
+        return self.goal.state
+
+    def wire(self) -> "GoalDetail":
+        """Return the one JSON form of a goal in detail."""
+        state = self.goal.state
+        return {
+            **self.goal.wire(),
+            "timeline": [] if state is None else [call_wire(state, call) for call in state.calls.values()],
+            "not_begun": [] if state is None else _not_begun_wire(state),
+            "questions": [] if state is None else _questions(state),
+            "unknown": [] if state is None else _unknown(state),
+            "pending": [_pending_wire(row) for row in self.pending],
+            "limits": None if state is None else _limits(state),
+            "children": [_child_wire(child) for child in self.children],
+            "damage": self.damage,
+        }
+
+
+def not_begun(state: GoalState) -> dict[str, str]:
+    """Return the steps of a plan that have no call: those that are skipped, and those that are still to come."""
+    if state.begun.mind.kind != "plan":
+        return {}
+    from perdure.minds.plan.plan_view import standings  # only a plan needs YAML
+
+    calm = {name: each.status for name, each in standings(state).items() if each.last is None}
+    return {name: "skipped" if status == "skipped" else "not begun" for name, status in calm.items()}
+
+
+def _not_begun_wire(state: GoalState) -> "list[StepToCome]":
+    found: list[StepToCome] = [{"step": step, "state": said} for step, said in not_begun(state).items()]
+    return found
+
+
+def _questions(state: GoalState) -> "list[Question]":
+    asked = [call.call for call in state.open_calls.values() if isinstance(call.call, Ask)]
+    return [
+        {
+            "call_id": about.call_id,
+            "step": about.step,
+            "question": about.question,
+            "options": options_of(about),
+            "until": about.until,
+        }
+        for about in asked
+    ]
+
+
+def _unknown(state: GoalState) -> "list[UnknownOutcome]":
+    found: list[UnknownOutcome] = [
+        {"call_id": call.call.call_id, "step": call.call.step, "why": call.unknown.why}
+        for call in state.open_calls.values()
+        if call.unknown is not None
+    ]
+    return found
+
+
+def _limits(state: GoalState) -> "GoalLimits":
+    limits: GoalLimits = {
+        "iterations": _amount(state, "iterations"),
+        "tokens": _amount(state, "tokens"),
+        "usd": _amount(state, "usd"),
+        "seconds": _amount(state, "seconds"),
+        "reached": state.reached_limit if state.termination is None else None,
+    }
+    return limits
+
+
+def _amount(state: GoalState, name: LimitName) -> "Amount":
+    amount: Amount = {"limit": getattr(state.limits, name), "used": getattr(state.used, name)}
+    return amount
+
+
+def _pending_wire(row: InboxRow) -> "Pending":
+    return {"kind": row.kind, "payload": row.payload, "created_at": iso(row.created_us)}
+
+
+def _child_wire(child: GoalView) -> "Child":
+    parent = child.summary.parent
+    return {
+        "id": child.id,
+        "call_id": None if parent is None else parent.call_id,
+        "text": child.text,
+        "status": child.status,
+        "reason": cast("Reason | None", child.reason),
+    }

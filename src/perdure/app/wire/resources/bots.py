@@ -1,0 +1,113 @@
+"""Bots, their files and versions, and skills."""
+
+from typing import Annotated, Literal
+
+from typing_extensions import TypedDict
+
+from perdure.app.wire.resources.vocabulary import DescribedBy, Moment
+from perdure.forge.ports import Origin, VersionState
+
+SkillOrigin = Literal["builtin", "custom", "builder-created"]
+
+
+class BotSummary(TypedDict):
+    """A bot in a list."""
+
+    id: str
+    slug: str
+    name: str
+    category: str
+    version: int
+    state: VersionState
+    created_at: Moment
+    updated_at: Moment
+
+
+class ModelSettings(TypedDict):
+    """Which model answers, and how freely."""
+
+    model: str
+    temperature: float
+    max_tokens: int
+
+
+class Bot(TypedDict):
+    """A bot as its files on disk define it. `edits` has a diff for each file that was edited by hand.
+
+    `etag` is the value of the `ETag` header without its quotes. It changes whenever a file is edited.
+    """
+
+    id: str
+    slug: str
+    name: str
+    category: str
+    tone: str
+    traits: list[str]
+    purpose: str
+    boundaries: list[str]
+    model_config: Annotated[ModelSettings, DescribedBy("perdure.forge.config:ModelSettings")]
+    skills: list[str]
+    version: int
+    files: list[str]
+    edits: dict[str, str]
+    etag: str
+    prompt: str
+
+
+class BotFile(TypedDict):
+    """One file of a bot."""
+
+    name: str
+    text: str
+    sha256: str
+
+
+class BotVersion(TypedDict):
+    """A version of a bot, with the SHA-256 of each of its files."""
+
+    number: int
+    state: VersionState
+    origin: Origin
+    sha256: dict[str, str]
+    created_at: Moment
+
+
+class DeletedBot(TypedDict):
+    """The bot that was deleted."""
+
+    deleted: Literal[True]
+    slug: str
+
+
+class SkillSummary(TypedDict):
+    """A skill in a list."""
+
+    name: str
+    description: str
+    origin: SkillOrigin
+
+
+class Skill(SkillSummary):
+    """A skill, with its instructions for a bot."""
+
+    instructions: str
+
+
+class SkillCapability(TypedDict):
+    """What a skill may use, and why."""
+
+    name: str
+    reason: str
+
+
+class CreatedSkill(SkillSummary):
+    """A skill, and the path of its file, relative to the home."""
+
+    path: str
+    capabilities: list[SkillCapability]
+
+
+class SkillCreation(TypedDict):
+    """The skill that was created."""
+
+    result: CreatedSkill

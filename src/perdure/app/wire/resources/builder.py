@@ -1,0 +1,159 @@
+"""Sessions of the builder, drafts, past choices, and what is built.
+
+Forge's own classes are the definition of turns, previews, configs and results: it reads them back from its drafts.
+"""
+
+from typing import Annotated, Any, Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from perdure.app.wire.resources.vocabulary import DescribedBy, Moment
+from perdure.forge.vocabulary import BuilderMode, BuilderPhase
+
+
+class Option(TypedDict):
+    """One way to answer, with a short reason."""
+
+    id: str
+    label: str
+    description: str
+
+
+class Suggestion(TypedDict):
+    """The option that past choices suggest, and why."""
+
+    option_id: str
+    reason: str
+
+
+class Preview(TypedDict):
+    """The bot as far as it is known."""
+
+    name: str | None
+    description: str | None
+    personality_summary: str | None
+    model: str | None
+    skills: list[str]
+    phase: str
+
+
+class Turn(TypedDict):
+    """What the builder asks or shows; which of the other keys there are depends on `action`."""
+
+    action: Literal["ask_question", "show_preview", "ready_to_assemble", "clarify"]
+    phase: NotRequired[str]
+    phase_label: NotRequired[str]
+    question: NotRequired[str]
+    options: NotRequired[list[Option]]
+    allow_free_text: NotRequired[bool]
+    multiple: NotRequired[bool]
+    help: NotRequired[str]
+    suggestion: NotRequired[Suggestion | None]
+    preview: NotRequired[Preview | None]
+    config: NotRequired[dict[str, Any]]
+    message: NotRequired[str]
+
+
+_TURN = DescribedBy("perdure.app.wire.resources.unions:Turn")
+_PREVIEW = DescribedBy("perdure.forge.turns:Preview")
+
+
+class Said(TypedDict):
+    """A question as it was asked, with the labels of its options, and its answer."""
+
+    question: str
+    options: list[str]
+    answer: str
+    phase: BuilderPhase
+
+
+class NewSession(TypedDict):
+    """A session that was started, with its first turn."""
+
+    session_id: str
+    mode: BuilderMode
+    turn: Annotated[Turn, _TURN]
+
+
+class Session(NewSession):
+    """A session, with the turn that waits for an answer, the bot so far, and what was asked and answered."""
+
+    phase: BuilderPhase
+    initial_description: str
+    question_count: int
+    revision: int
+    preview: Annotated[Preview, _PREVIEW]
+    conversation: list[Said]
+
+
+class SessionProgress(TypedDict):
+    """How far a session is."""
+
+    phase: BuilderPhase
+    question_count: int
+
+
+class NextTurn(TypedDict):
+    """The turn after an answer."""
+
+    turn: Annotated[Turn, _TURN]
+    state_summary: SessionProgress
+
+
+class AssemblyResult(TypedDict):
+    """A bot that was built, and where its files are, relative to the home."""
+
+    bot_id: str
+    bot_slug: str
+    bot_name: str
+    soul_path: str
+    identity_path: str
+    user_path: str
+    skills_attached: list[str]
+    version: int
+    clashes: list[str]
+    set_aside: list[str]
+    changed: bool
+
+
+class Assembly(TypedDict):
+    """The bot that was built. Paths are relative to the home."""
+
+    result: Annotated[AssemblyResult, DescribedBy("perdure.forge.assembly.assembly:AssemblyResult")]
+
+
+class DeletedSession(TypedDict):
+    """The session that was deleted."""
+
+    deleted: Literal[True]
+    session_id: str
+
+
+class Draft(TypedDict):
+    """A session that is not finished. `phase` and `mode` are null if it is damaged."""
+
+    session_id: str
+    initial_description: str
+    phase: BuilderPhase | None
+    mode: BuilderMode | None
+    revision: int
+    updated_at: Moment
+
+
+class PastChoice(TypedDict):
+    """What was chosen for a bot."""
+
+    id: str
+    category: str
+    initial_description: str
+    tone: str | None
+    model: str | None
+    skills: list[str]
+    bot_slug: str | None
+    created_at: Moment
+
+
+class RemovedChoices(TypedDict):
+    """How many choices were removed."""
+
+    removed: int
