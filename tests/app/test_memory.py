@@ -12,7 +12,7 @@ from perdure import Perdure
 from perdure.app.memory.memory import HomeMemory, RecordGone, open_memory
 from perdure.errors import Conflict, Invalid, KeyTaken, NotFound
 from perdure.failpoints import armed
-from perdure.kernel.idempotency import IdempotentCall
+from perdure.kernel.ports import IdempotentCall
 from perdure.memory.ingest.report import Found
 from perdure.memory.log.lock import LogLock
 from perdure.settings import load_settings

@@ -20,7 +20,7 @@ from perdure.errors import KeyTaken
 from perdure.forge.capabilities import CAPABILITIES, suggest_capabilities
 from perdure.forge.new_skill import make_skill, read_skill_request
 from perdure.forge.turns import AskQuestion, BuilderTurn
-from perdure.kernel.idempotency import IdempotentCall
+from perdure.kernel.ports import IdempotentCall
 from tests import children
 
 MONEY = {"description": "Convert amounts between currencies", "capabilities": ["search-web", "calculate"]}

@@ -11,7 +11,7 @@ from perdure import Conflict, DatabaseClient, NotFound
 from perdure.app.idempotency import Idempotency
 from perdure.errors import KeyTaken
 from perdure.forge.ports import BuilderDraft, BuilderMode, BuilderPhase
-from perdure.kernel.idempotency import IdempotencyKeys, IdempotentCall
+from perdure.kernel.ports import IdempotencyKeys, IdempotentCall
 from perdure.store.builder.drafts import SqlBuilderDraftStore
 from perdure.store.idempotency import KEPT_US, SqlIdempotencyKeys
 from perdure.store.transaction import Transaction

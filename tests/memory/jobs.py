@@ -19,7 +19,7 @@ import orjson
 from perdure import Perdure
 from perdure.errors import Conflict, Damaged, NotFound, PerdureError
 from perdure.failpoints import armed
-from perdure.kernel.idempotency import IdempotentCall
+from perdure.kernel.ports import IdempotentCall
 from perdure.memory.append import append_record
 from perdure.memory.log import compaction
 from perdure.memory.log.lines import line_of

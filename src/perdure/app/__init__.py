@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from perdure.app.builder.skills import Skills
     from perdure.app.goals.goals import Goals
     from perdure.app.memory.memory import HomeMemory
-    from perdure.kernel.idempotency import IdempotencyKeys
-    from perdure.kernel.ports import Leases
+    from perdure.kernel.ports import IdempotencyKeys, Leases
 
 
 class Perdure:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from perdure.errors import Conflict, Denied, Exhausted, Invalid, NotFound
-from perdure.kernel.idempotency import IdempotencyKeys, IdempotentCall
+from perdure.kernel.ports import IdempotencyKeys, IdempotentCall
 
 T = TypeVar("T")
 _ANSWER = "\t"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from perdure.forge.vocabulary import BuilderMode, BuilderPhase, PurposeCategory
-from perdure.kernel.idempotency import IdempotentCall
+from perdure.kernel.ports import IdempotentCall
 
 __all__ = [
     "DRAFT_VERSION",

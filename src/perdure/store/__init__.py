@@ -29,7 +29,6 @@ if TYPE_CHECKING:
         VersionState,
         VersionSummary,
     )
-    from perdure.kernel.idempotency import IdempotencyKeys, IdempotentCall
     from perdure.kernel.ports import (
         ALL_GOALS,
         FINAL,
@@ -42,6 +41,8 @@ if TYPE_CHECKING:
         ForkedFrom,
         GoalFilter,
         GoalState,
+        IdempotencyKeys,
+        IdempotentCall,
         Ids,
         InboxRow,
         Leases,
@@ -135,7 +136,7 @@ _ADAPTERS = {
     "SqlTaskDependencies": "perdure.store.projects.dependencies",
     "SqliteStateStore": "perdure.store.goals.sqlite",
 }
-_PORTS = ("perdure.kernel.ports", "perdure.kernel.idempotency", "perdure.forge.ports", "perdure.projects.ports")
+_PORTS = ("perdure.kernel.ports", "perdure.forge.ports", "perdure.projects.ports")
 
 
 def _public(name: str) -> Any:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from perdure.errors import Conflict
-from perdure.kernel.idempotency import IdempotentCall
+from perdure.kernel.ports import IdempotentCall
 from perdure.store.client import DatabaseClient
 from perdure.store.raw import RawTransaction
 

@@ -31,7 +31,7 @@ from perdure.forge.ports import (
     DraftPlace,
 )
 from perdure.forge.state import BuilderState, PastChoice, Surroundings
-from perdure.kernel.idempotency import IdempotencyKeys, IdempotentCall
+from perdure.kernel.ports import IdempotencyKeys, IdempotentCall
 from perdure.store.builder.bots import SqlBotStore
 from perdure.store.builder.choices import SqlBuilderMemoryStore
 from perdure.store.builder.drafts import SqlBuilderDraftStore

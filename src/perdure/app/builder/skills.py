@@ -18,7 +18,7 @@ from perdure.settings import Settings
 if TYPE_CHECKING:
     from perdure.app.wire.resources import bots as wire_bots
     from perdure.forge.capabilities import SuggestedCapability
-    from perdure.kernel.idempotency import IdempotencyKeys, IdempotentCall
+    from perdure.kernel.ports import IdempotencyKeys, IdempotentCall
 
 
 @dataclass(frozen=True)

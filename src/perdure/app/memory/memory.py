@@ -19,7 +19,7 @@ from perdure.settings import MemorySettings, Settings
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources import memory as wire
-    from perdure.kernel.idempotency import IdempotencyKeys, IdempotentCall
+    from perdure.kernel.ports import IdempotencyKeys, IdempotentCall
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -15,9 +15,8 @@ from perdure.app.workers.background import MOST_RUNNING, PATIENCE_S, BackgroundR
 from perdure.app.workers.flow_threads import Apart
 from perdure.errors import Conflict, Exhausted, PerdureError
 from perdure.kernel.events import Limits, MindSpec
-from perdure.kernel.idempotency import IdempotencyKeys, IdempotentCall
 from perdure.kernel.loop import Ran
-from perdure.kernel.ports import Clock, Owned
+from perdure.kernel.ports import Clock, IdempotencyKeys, IdempotentCall, Owned
 from perdure.minds.flow.registry import is_own_name
 
 MOST_QUEUED = 10_000

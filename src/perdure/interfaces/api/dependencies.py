@@ -22,7 +22,7 @@ from perdure.interfaces.api.connections import Lines
 from perdure.interfaces.api.feed import Feed
 from perdure.interfaces.api.json_body import MOST_ON_LOOP_BYTES
 from perdure.interfaces.api.problems import Stale
-from perdure.kernel.idempotency import IdempotentCall
+from perdure.kernel.ports import IdempotentCall
 
 BASE = "/api/v1"
 

@@ -37,7 +37,7 @@ from perdure.interfaces.api.schemas.goals import (
 )
 from perdure.interfaces.api.schemas.problems import refusals
 from perdure.interfaces.api.streams import event_stream
-from perdure.kernel.idempotency import IdempotentCall
+from perdure.kernel.ports import IdempotentCall
 
 
 def _require_plain_path(request: Request) -> None:

@@ -17,7 +17,7 @@ from perdure.interfaces.api.connections import Line
 from perdure.interfaces.api.dependencies import Served, Surface
 from perdure.interfaces.api.json_body import MOST_ON_LOOP_BYTES, parse_json
 from perdure.interfaces.api.sockets.push import refuse, until_ended
-from perdure.kernel.idempotency import IdempotentCall
+from perdure.kernel.ports import IdempotentCall
 from perdure.text.strict_json import SYNTAX
 from perdure.text.strict_json import parse_json as parse_strictly
 
