@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.errors import Invalid, PerdureError
+from perdure.files.folders import ensure_folder
 from perdure.setting_definitions import DEFINITIONS
 from perdure.settings import (
     MemorySettings,
     Setting,
     Settings,
-    ensure_folder,
     load_settings,
     shown_location,
 )

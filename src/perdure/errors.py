@@ -11,6 +11,7 @@
     ├── Exhausted         exhausted     429     6   a limit or budget is used up
     ├── Damaged           damaged       500     7   stored data is not what was written
     ├── Unavailable       unavailable   503     8   something outside does not answer
+    ├── InternalError     internal      500     1   a mistake of Perdure
     ├── StepFailed        its own       500     1   a step of a flow failed for good
     └── GoalFailed        goal_failed   500     1   a goal has failed
         └── GoalCancelled goal_cancelled 500  130   a goal was cancelled
@@ -69,6 +70,13 @@ class NotFound(PerdureError):
     title = "Not found"
     http_status = 404
     exit_code = 3
+
+
+class InternalError(PerdureError):
+    """A mistake of Perdure, not of its caller; the log, or `--debug`, says more."""
+
+    code = "internal"
+    title = "Internal error"
 
 
 class StepFailed(PerdureError):

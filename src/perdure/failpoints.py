@@ -18,6 +18,12 @@ POINTS = frozenset(
         # the children of durable intents are created or found
         "kernel.children.before",
         "kernel.children.after",
+        # a file that is replaced or made as a whole: its part is written, flushed, given its name, and that is flushed
+        "files.write.before",
+        "files.fsync.before",
+        "files.name.before",
+        "files.folder.before",
+        "files.folder.after",
         # the flush of a folder after write_file has given a file its name
         "tools.write.flush",
         # the note of a forked process, in that process

@@ -18,8 +18,6 @@ from perdure.errors import Invalid, from_os_error
 from perdure.setting_definitions import DEFINITIONS, Definition
 
 CONFIG_FILE = "config.toml"
-FOLDER_MODE = 0o700
-FILE_MODE = 0o600
 
 GOALS_TABLE = "goals"
 MEMORY_TABLE = "memory"
@@ -225,23 +223,6 @@ def load_settings(
     settings = Settings(tuple(found), problems)
     _refuse_nesting(settings)
     return settings
-
-
-def ensure_folder(path: Path) -> None:
-    """Make a folder, and its parents, unless they are there; what is made is private.
-
-    Raises: Invalid when something else is in the way; Denied when it may not be made.
-    """
-    if path.is_dir():
-        return
-    if path != path.parent:
-        ensure_folder(path.parent)
-    try:
-        path.mkdir(mode=FOLDER_MODE, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        raise Invalid(f"{path} was expected to be a folder, but something else is there.") from error
-    except OSError as error:
-        raise from_os_error(f"The folder {path} cannot be created", error) from error
 
 
 def shown_location(text: str) -> str:

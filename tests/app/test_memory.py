@@ -12,7 +12,7 @@ from perdure import Perdure
 from perdure.app.memory.memory import HomeMemory, RecordGone, open_memory
 from perdure.errors import Conflict, Invalid, KeyTaken, NotFound
 from perdure.failpoints import armed
-from perdure.kernel.ports import Once
+from perdure.kernel.ports import IdempotentCall
 from perdure.memory.ingest.report import Found
 from perdure.memory.log.lock import LogLock
 from perdure.settings import load_settings
@@ -193,8 +193,8 @@ async def test_a_memory_goes_from_one_home_to_another(tmp_path: Path) -> None:
         assert (await other.import_lines(lines))["skipped"] == 3
 
 
-def call(body: object, key: str = "a-key") -> Once:
-    return Once(key, "POST /memory/records", hashlib.sha256(repr(body).encode()).digest())
+def call(body: object, key: str = "a-key") -> IdempotentCall:
+    return IdempotentCall(key, "POST /memory/records", hashlib.sha256(repr(body).encode()).digest())
 
 
 async def test_a_record_that_is_added_twice_under_a_key_is_there_once_with_one_answer() -> None:

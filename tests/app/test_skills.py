@@ -20,7 +20,7 @@ from perdure.errors import KeyTaken
 from perdure.forge.capabilities import CAPABILITIES, suggest_capabilities
 from perdure.forge.new_skill import make_skill, read_skill_request
 from perdure.forge.turns import AskQuestion, BuilderTurn
-from perdure.kernel.ports import Once
+from perdure.kernel.ports import IdempotentCall
 from tests import children
 
 MONEY = {"description": "Convert amounts between currencies", "capabilities": ["search-web", "calculate"]}
@@ -234,8 +234,8 @@ async def test_whoever_is_killed_leaves_a_whole_skill_or_none(skills: Skills, ho
 
 
 async def test_a_key_is_for_one_request() -> None:
-    def call(body: object) -> Once:
-        return Once("k", "create-skill", hashlib.sha256(repr(body).encode()).digest())
+    def call(body: object) -> IdempotentCall:
+        return IdempotentCall("k", "create-skill", hashlib.sha256(repr(body).encode()).digest())
 
     async with Perdure.open() as p:
         made = await p.skills.create(MONEY, once=call(MONEY))

@@ -13,6 +13,7 @@ from tests.crash import (
     test_exhaustion,
     test_forked_steps,
     test_kill_children,
+    test_kill_files,
 )
 from tests.kernel import test_faults
 from tests.memory import test_kill
@@ -26,6 +27,7 @@ FAULTS = (
     test_forked_steps,
     test_kill,
     test_kill_children,
+    test_kill_files,
 )
 """Each of their tests that is given a `point` fails when that point is not reached."""
 

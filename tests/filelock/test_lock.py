@@ -14,7 +14,8 @@ import pytest
 from perdure import Denied, Unavailable
 from perdure.filelock.holds import holds
 from perdure.filelock.lock import FileLock, shared_now
-from perdure.filelock.names import NameLock, publish
+from perdure.filelock.names import NameLock
+from perdure.files.atomic import publish
 from tests.filelock.processes import in_a_fork, stopped
 
 

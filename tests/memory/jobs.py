@@ -19,7 +19,7 @@ import orjson
 from perdure import Perdure
 from perdure.errors import Conflict, Damaged, NotFound, PerdureError
 from perdure.failpoints import armed
-from perdure.kernel.ports import Once
+from perdure.kernel.ports import IdempotentCall
 from perdure.memory.append import append_record
 from perdure.memory.log import compaction
 from perdure.memory.log.lines import line_of
@@ -235,8 +235,8 @@ async def add_once(home: Path, record: dict[str, Any], key: str) -> None:
         await p.memory.add_once(record, once_of(record, key))
 
 
-def once_of(record: dict[str, Any], key: str) -> Once:
-    return Once(key, "POST /memory/records", hashlib.sha256(repr(record).encode()).digest())
+def once_of(record: dict[str, Any], key: str) -> IdempotentCall:
+    return IdempotentCall(key, "POST /memory/records", hashlib.sha256(repr(record).encode()).digest())
 
 
 async def add_under_one_id(folder: Path, rival: int, rounds: int, barrier: Barrier, pipe: Connection) -> None:

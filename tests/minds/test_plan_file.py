@@ -221,7 +221,7 @@ def test_the_goal_may_be_a_word_that_other_yaml_takes_for_a_boolean() -> None:
         ("- {id: a, exec: x, [b]: c}", "3: A key must be text, not a list."),
         ("- hello", "3: A step must be a mapping (key: value), not 'hello'."),
         ('- {id: a, exec: ["x\\0"]}', "3: A text contains a NUL character."),
-        ('- {id: a, exec: ["\\ud800"]}', "3: A text contains half of a surrogate pair"),
+        ('- {id: a, exec: ["\\ud800"]}', "3: A text contains a lone surrogate"),
         ("- &a {id: a, exec: x}", "3: Anchors (&) and aliases (*) are not allowed"),
         ("- {id: a, exec: *b}", "3: Anchors (&) and aliases (*) are not allowed"),
         ("- {id: !!str a, exec: x}", "3: Tags (tag:yaml.org,2002:str) are not allowed"),

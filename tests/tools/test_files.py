@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from perdure.errors import Conflict, Invalid
+from perdure.files.atomic import part_file
 from perdure.kernel.events import ToolOutput
 from perdure.kernel.tool import CallContext, Tool
 from perdure.tools import files
@@ -253,11 +254,11 @@ def test_a_new_name_is_not_given_to_what_came_after_the_look(
 ) -> None:
     monkeypatch.setattr(os, "link", link)
     (workdir / "a").write_text("old")
-    (workdir / "part").write_text("new")
     folder = os.open(workdir, os.O_RDONLY)
     try:
-        with pytest.raises(Conflict):
-            files._give_name(folder, "part", "a", is_new=True)
+        with pytest.raises(Conflict), part_file("a", name="part", folder=folder) as part:
+            part.write(b"new")
+            files._give_name(part, "a", is_new=True)
     finally:
         os.close(folder)
     assert (workdir / "a").read_text() == "old"

@@ -13,7 +13,8 @@ from perdure.app.home.opening import Opening, app_queue
 from perdure.app.home.restore_places import restore_places
 from perdure.app.home.script_interrupts import report_interrupt, resume_lines
 from perdure.errors import NotFound
-from perdure.settings import Settings, ensure_folder, load_settings
+from perdure.files.folders import ensure_folder
+from perdure.settings import Settings, load_settings
 from perdure.store.backup.places import Places, has_unfinished_restore
 from perdure.store.client import DatabaseClient
 

@@ -17,6 +17,7 @@ from perdure.bots.bot import MOST_FILES, parse_bot
 from perdure.bots.documents import MAX_BYTES, decoded
 from perdure.bots.folder import NEW, require_bot_path
 from perdure.errors import Damaged, Invalid, NotFound, from_os_error
+from perdure.text.strict_json import PAYLOAD, parse_json
 
 FORMAT = 1
 MANIFEST = "perdure-bot.json"
@@ -119,14 +120,17 @@ def _require_plain(entry: zipfile.ZipInfo, name: str) -> None:
 
 def _read_manifest(data: bytes, name: str) -> tuple[str, Mapping[str, Any], Mapping[str, str]]:
     try:
-        content = json.loads(data)
+        content = parse_json(data, MANIFEST, PAYLOAD)
+    except Invalid as error:
+        raise Invalid(f"{name} has a {MANIFEST} that cannot be read: {error.detail}") from error
+    try:
         if content["format"] != FORMAT:
             raise Invalid(f"{name} has format {content['format']!r:.60}; this Perdure reads format {FORMAT}.")
         slug, config, hashes = content["slug"], content["config"], content["sha256"]
         is_right = isinstance(slug, str) and isinstance(config, dict) and isinstance(hashes, dict)
         if not is_right or not all(isinstance(each, str) and _HASH.fullmatch(each) for each in hashes.values()):
             raise TypeError("of another type")
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (TypeError, KeyError) as error:
         raise Invalid(f"{name} has a {MANIFEST} that cannot be read.") from error
     return slug, config, hashes
 

@@ -9,16 +9,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import yaml
-from yaml.nodes import MappingNode, Node, ScalarNode
+from yaml.nodes import MappingNode
 
 from perdure.errors import Invalid
+from perdure.text.storable import flaw_in, place_of_flaw
+from perdure.text.strict_yaml import YamlLimits, compose, construct, refusal
 
 MAX_BYTES = 1 << 20
 MAX_LINES = 20_000
 MAX_FRONT_BYTES = 64 << 10
-MAX_DEPTH = 8
-MAX_VALUES = 2_000
 FENCE = "---"
+_FRONT_LINE = 2
+_LIMITS = YamlLimits(deepest=8, most_values=2_000, resolves_scalars=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +52,12 @@ def require_text(text: str, name: str) -> str:
 
     Raises: Invalid
     """
-    if "\0" in text:
-        raise Invalid(f"{name}:{text.count(chr(10), 0, text.index(chr(0))) + 1}: The file contains a NUL character.")
+    if flaw := flaw_in(text):
+        line = text.count("\n", 0, place_of_flaw(text)) + 1
+        raise Invalid(f"{name}:{line}: The file contains {flaw}.")
     if text.count("\n") > MAX_LINES:
         raise Invalid(f"{name} has more than {MAX_LINES:,} lines.")
-    try:
-        size = len(text.encode())
-    except UnicodeEncodeError as error:
-        raise Invalid(f"{name} contains half of a surrogate pair, which is no UTF-8.") from error
-    if size > MAX_BYTES:
+    if len(text.encode()) > MAX_BYTES:
         raise Invalid(f"{name} is larger than {MAX_BYTES >> 10} KiB.")
     return text
 
@@ -92,24 +91,11 @@ def _read_front(text: str, name: str) -> tuple[dict[str, Any], dict[str, int]]:
     """Return the values, and the line on which each key begins."""
     if len(text.encode()) > MAX_FRONT_BYTES:
         raise Invalid(f"{name}: The front matter is larger than {MAX_FRONT_BYTES >> 10} KiB.")
-    try:
-        loader = _Loader(text)
-        root = loader.get_single_node()
-        if not isinstance(root, MappingNode):
-            raise Invalid(f"{name}:2: The front matter must be keys and values (key: value).")
-        values: dict[str, Any] = {}
-        for key, value in root.value:
-            if not isinstance(key, ScalarNode) or key.value in values:
-                raise _refused(key, "A key must be text, and stand once.")
-            values[key.value] = loader.construct_object(value, deep=True)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        problem = error.problem or error.context or "it cannot be read"
-        sentence = problem if problem.endswith(".") else f"This is not valid YAML: {problem}."
-        raise Invalid(f"{name}:{mark.line + 2 if mark else 2}: {sentence}") from error
-    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
-        raise Invalid(f"{name}: The front matter is not valid YAML: {str(error).splitlines()[0]}.") from error
-    return values, {key.value: key.start_mark.line + 2 for key, _ in root.value}
+    root = compose(text, name, _LIMITS, first_line=_FRONT_LINE)
+    if not isinstance(root, MappingNode):
+        raise refusal(name, _FRONT_LINE, "The front matter must be keys and values (key: value).")
+    values = {key.value: construct(value, name, first_line=_FRONT_LINE) for key, value in root.value}
+    return values, {key.value: key.start_mark.line + _FRONT_LINE for key, _ in root.value}
 
 
 def _trimmed(starts: Mapping[str, int], lines: list[str], end: int) -> dict[str, tuple[int, int]]:
@@ -122,29 +108,3 @@ def _trimmed(starts: Mapping[str, int], lines: list[str], end: int) -> dict[str,
             last -= 1
         spans[key] = (start, last)
     return spans
-
-
-class _Loader(yaml.SafeLoader):
-    """Refuses on the way what could make a small text grow."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self._depth = self._values = 0
-
-    def compose_node(self, parent: Node | None, index: Any) -> Node | None:
-        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
-        if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
-            raise _refused(event, "Anchors (&) and aliases (*) are not allowed; write the value out.")
-        if event.tag is not None:
-            raise _refused(event, "Tags (!) are not allowed; put text in quotes.")
-        self._depth += 1
-        self._values += 1
-        if self._depth > MAX_DEPTH or self._values > MAX_VALUES:
-            raise _refused(event, f"It has more than {MAX_DEPTH} levels or {MAX_VALUES:,} values.")
-        node = super().compose_node(parent, index)
-        self._depth -= 1
-        return node
-
-
-def _refused(at: Any, sentence: str) -> yaml.MarkedYAMLError:
-    return yaml.MarkedYAMLError(problem=sentence, problem_mark=at.start_mark)

@@ -3,7 +3,6 @@
 import errno
 import os
 import re
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,14 +13,14 @@ from perdure.bots.documents import MAX_BYTES, decoded
 from perdure.bots.skills import parse_skill_list
 from perdure.bots.slugs import require_slug
 from perdure.errors import Invalid, NotFound, PerdureError, from_os_error
-from perdure.settings import FILE_MODE, FOLDER_MODE
+from perdure.files.atomic import part_file, rename_durably
+from perdure.files.folders import make_folder, open_folder
+from perdure.files.fsync import fsync_folder
+from perdure.files.opening import is_regular, open_file
 
 NEW = ".new"
 """What is put behind the name of a file that is ours, beside the one that a person wrote."""
 _PATH = re.compile(r"(?:SOUL\.md|IDENTITY\.md|USER\.md|skills\.toml|skills/(?P<skill>[a-z0-9-]+)/SKILL\.md)(?:\.new)?")
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def require_bot_path(path: str) -> str:
@@ -52,7 +51,7 @@ class BotFolder:
         Raises: NotFound; Invalid when something else has its name; Denied.
         """
         try:
-            folder = os.open(path, _FOLDER)
+            folder = open_folder(path)
         except FileNotFoundError as error:
             raise NotFound(f"There is no folder {path}.") from error
         except OSError as error:
@@ -70,13 +69,13 @@ class BotFolder:
         shown = f"{self.name}/{path}"
         try:
             with self._parent(path) as (folder, name):
-                file = os.open(name, _READ, dir_fd=folder)
+                file = open_file(name, folder=folder)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise _unreadable(shown, error) from error
         try:
-            if not stat.S_ISREG(os.fstat(file).st_mode):
+            if not is_regular(file):
                 raise Invalid(f"{shown} is no plain file.")
             with os.fdopen(file, "rb", closefd=False) as stream:
                 data = stream.read(MAX_BYTES + 1)
@@ -92,7 +91,7 @@ class BotFolder:
         Raises: Invalid when something else has their name; Denied.
         """
         try:
-            folder = os.open("skills", _FOLDER, dir_fd=self._folder)
+            folder = open_folder("skills", folder=self._folder)
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -112,21 +111,12 @@ class BotFolder:
         """
         shown = f"{self.name}/{path}"
         with self._denied(shown), self._parent(path, make=True) as (folder, name):
-            part = f".{name}.part"
-            with suppress(FileNotFoundError):
-                os.unlink(part, dir_fd=folder)  # whoever writes holds the lock: it is of one who died
-            try:
-                with os.fdopen(os.open(part, _CREATE, FILE_MODE, dir_fd=folder), "wb") as stream:
-                    stream.write(text.encode())
-                    stream.flush()
-                    os.fsync(stream.fileno())
+            with part_file(name, name=f".{name}.part", folder=folder) as part:  # a writer holds the lock
+                part.write(text.encode())
+                part.fsync()
                 failpoints.hit("bots.file.before")
-                os.replace(part, name, src_dir_fd=folder, dst_dir_fd=folder)
-                os.fsync(folder)
-                failpoints.hit("bots.file.after")
-            finally:
-                with suppress(FileNotFoundError):
-                    os.unlink(part, dir_fd=folder)
+                part.replace()
+            failpoints.hit("bots.file.after")
 
     def remove(self, path: str) -> None:
         """Remove a file, and the folder of a skill that is then empty.
@@ -137,7 +127,7 @@ class BotFolder:
             failpoints.hit("bots.remove.before")
             with suppress(FileNotFoundError), self._parent(path) as (folder, name):
                 os.unlink(name, dir_fd=folder)
-                os.fsync(folder)
+                fsync_folder(folder)
             failpoints.hit("bots.remove.after")
             with suppress(OSError):
                 os.rmdir(os.path.dirname(path), dir_fd=self._folder)  # noqa: PTH120 (relative to an open folder)
@@ -151,8 +141,7 @@ class BotFolder:
             taken = {entry.name for entry in os.scandir(folder)}
             aside = next(each for each in _asides(name) if each not in taken)
             failpoints.hit("bots.aside.before")
-            os.rename(name, aside, src_dir_fd=folder, dst_dir_fd=folder)
-            os.fsync(folder)
+            rename_durably(name, aside, folder=folder)
             failpoints.hit("bots.aside.after")
         return path.removesuffix(name) + aside
 
@@ -164,11 +153,9 @@ class BotFolder:
         try:
             for at, step in enumerate(steps, 1):
                 if make:
-                    with suppress(FileExistsError):
-                        os.mkdir(step, FOLDER_MODE, dir_fd=folder)
-                        os.fsync(folder)
+                    make_folder(step, folder)
                 try:
-                    inner = os.open(step, _FOLDER, dir_fd=folder)
+                    inner = open_folder(step, folder=folder)
                 except OSError as error:
                     if isinstance(error, FileNotFoundError):
                         raise

@@ -21,7 +21,10 @@ from perdure.errors import Denied, Invalid, PerdureError, Unavailable, from_os_e
 from perdure.filelock.holders import holder_of
 from perdure.filelock.lock import FileLock
 from perdure.filelock.names import NameLock
-from perdure.settings import FILE_MODE, FOLDER_MODE, ensure_folder
+from perdure.files.atomic import rename_durably
+from perdure.files.folders import FOLDER_MODE, ensure_folder
+from perdure.files.fsync import fsync_folder
+from perdure.files.opening import open_file
 
 WAIT_S = 30.0
 _PAUSE_S = 0.005
@@ -75,7 +78,7 @@ class _BotsLock(FileLock):
             with NameLock(folder):  # a restore that is just replacing the folder holds it
                 ensure_folder(folder)
         try:
-            return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, FILE_MODE)
+            return open_file(self.path, os.O_RDWR | os.O_CREAT)
         except FileNotFoundError:
             return -1  # the folder was replaced just now
         except OSError as error:
@@ -118,8 +121,7 @@ def remove_bot(bots_dir: Path, slug: str) -> bool:
         if not os.path.lexists(folder):
             return False
         failpoints.hit("bots.delete.before")
-        folder.rename(gone)
-        _fsync(bots_dir)
+        rename_durably(folder, gone)
         failpoints.hit("bots.delete.after")
         _remove(gone)
     except OSError as error:
@@ -137,10 +139,9 @@ def _write_whole(folder: Path, files: Mapping[str, str]) -> None:
         with BotFolder.open(part, folder.name) as opened:
             for path, text in files.items():
                 opened.write(path, text)
-        _fsync(part)
+        fsync_folder(part)
         failpoints.hit("bots.folder.before")
-        part.rename(folder)
-        _fsync(folder.parent)
+        rename_durably(part, folder)
         failpoints.hit("bots.folder.after")
     except OSError as error:
         raise from_os_error(f"{folder} cannot be written", error) from error
@@ -209,11 +210,3 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
-
-
-def _fsync(path: Path) -> None:
-    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

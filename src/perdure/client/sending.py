@@ -1,12 +1,12 @@
 """What is about to be sent: values as JSON, ids as steps of a path, headers. What cannot be sent is refused here."""
 
-import json
 import re
-from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
 from perdure.errors import Invalid, NotFound
+from perdure.text.storable import flaw_in
+from perdure.text.strict_json import dump_json
 
 _VISIBLE = re.compile(r"[!-~]+")
 
@@ -17,10 +17,9 @@ def to_json(value: Any) -> bytes:
     Raises: Invalid when it has no such form: NaN, half a surrogate pair, an object, a list within itself.
     """
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)
-        return text.encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise Invalid(f"What was given cannot be written as JSON: {error}. Nothing was sent.") from error
+        return dump_json(value, "What was given")
+    except Invalid as error:
+        raise Invalid(f"{error.detail} Nothing was sent.") from error
 
 
 def one_step(name: str) -> str:
@@ -30,10 +29,9 @@ def one_step(name: str) -> str:
     """
     if not isinstance(name, str):
         raise Invalid(f"An id was expected to be text, not {type(name).__name__}. Nothing was sent.")
-    try:
-        step = quote(name, safe="")
-    except UnicodeEncodeError as error:
-        raise Invalid(f"{name[:80]!r} is no id: it has half a surrogate pair. Nothing was sent.") from error
+    if flaw := flaw_in(name, allows_nul=True):
+        raise Invalid(f"{name[:80]!r} is not an id: it contains {flaw}. Nothing was sent.")
+    step = quote(name, safe="")
     return step if step.strip(".") else step.replace(".", "%2E")
 
 
@@ -66,9 +64,3 @@ def require_header(name: str, value: str) -> str:
             f"{name} was expected to be letters, digits and signs of ASCII, without blanks. Nothing was sent."
         )
     return value
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(f"{type(value).__name__} has no such form")

@@ -1,7 +1,5 @@
-"""Names in a folder: given to a file only while they are free, and kept while what has them is made or replaced."""
+"""Names in a folder, locked while what has them is made or replaced."""
 
-import errno
-import os
 from pathlib import Path
 from types import TracebackType
 
@@ -23,21 +21,3 @@ class NameLock(FileLock):
         finally:
             self.release()
             self.close()
-
-
-def publish(part: Path, target: Path) -> None:
-    """Give a complete file its name, unless the name is taken.
-
-    Without hard links, a rename does it under a lock, so that of several processes of ours one gives the name.
-
-    Raises: FileExistsError when the name is taken; OSError; Unavailable.
-    """
-    try:
-        os.link(part, target)
-    except FileExistsError:
-        raise
-    except OSError:
-        with NameLock(target):
-            if os.path.lexists(target):
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
-            part.rename(target)

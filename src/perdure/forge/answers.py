@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from perdure.errors import Invalid
 from perdure.forge.config import LONGEST_TEXT
 from perdure.forge.vocabulary import BuilderPhase
+from perdure.text.storable import require_storable
 
 
 class _Answer(BaseModel):
@@ -126,11 +127,7 @@ def text_of(answer: FreeText, what: str = "The answer") -> str:
         raise Invalid(f"{what} has {len(text):,} characters; at most {LONGEST_TEXT:,} are read.")
     if any(ord(character) < 32 and character not in "\n\t" for character in text) or "\x7f" in text:
         raise Invalid(f"{what} contains control characters.")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise Invalid(f"{what} contains a lone surrogate, which is no text.") from None
-    return text
+    return require_storable(text, what)
 
 
 def _phase(value: Any) -> BuilderPhase | None:

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from perdure.errors import Invalid
 from perdure.forge.vocabulary import BotPurpose
+from perdure.text.storable import flaw_in
 
 LONGEST_NAME = 120
 LONGEST_TEXT = 10_000
@@ -28,7 +29,8 @@ def _one_line(text: str) -> str:
 def _clean(text: str) -> str:
     if _CONTROL.search(text):
         raise ValueError("it contains control characters")
-    text.encode()  # a lone surrogate is no text
+    if flaw := flaw_in(text):
+        raise ValueError(f"it contains {flaw}")
     return text.strip()
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from perdure.forge.vocabulary import BuilderMode, BuilderPhase, PurposeCategory
-from perdure.kernel.ports import Once
+from perdure.kernel.ports import IdempotentCall
 
 __all__ = [
     "DRAFT_VERSION",
@@ -20,7 +20,7 @@ __all__ = [
     "BuilderMode",
     "BuilderPhase",
     "DraftPlace",
-    "Once",
+    "IdempotentCall",
     "Origin",
     "PurposeCategory",
     "VersionState",
@@ -149,7 +149,7 @@ class BuilderDraftStore(Protocol):
         self,
         draft: BuilderDraft,
         expected_revision: int,
-        once: Once | None = None,
+        once: IdempotentCall | None = None,
         *,
         over: BuilderDraft | None = None,
     ) -> BuilderDraft:

@@ -14,9 +14,10 @@ import orjson
 from perdure.errors import Conflict, Damaged, Invalid
 from perdure.kernel.history.codec import Codec
 from perdure.kernel.history.frozen import constructor
-from perdure.kernel.history.payloads import Layout, require_finite
+from perdure.kernel.history.payloads import Layout
 from perdure.kernel.history.upcasters import upcast
 from perdure.moments import iso
+from perdure.text.strict_json import require_finite
 
 SCHEMA_VERSION = 2
 NO_HASH = bytes(32)

@@ -37,7 +37,7 @@ from perdure.moments import moment_us
 Status = Literal["open", "waiting", "done", "failed", "cancelled"]
 """As it is stored; `running` and `interrupted` are told apart by the lease when it is read."""
 
-FINAL: frozenset[str] = frozenset({"done", "failed", "cancelled"})
+FINAL: frozenset[Status] = frozenset({"done", "failed", "cancelled"})
 """The statuses of a goal that has ended. Only a failed one can be retried."""
 
 WaitingFor = Literal["person", "signal", "timer", "limit", "child", "hold"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from perdure.errors import Conflict
+from perdure.errors import Conflict, KeyTaken
 from perdure.kernel.events import Event, ForkedFrom, MindKind, ParentCall
 from perdure.kernel.fold import FINAL, GoalState, Status, WaitingFor
 from perdure.kernel.summary import ALL_GOALS, GoalFilter, Summary
@@ -32,12 +32,12 @@ __all__ = [
     "GoalState",
     "GoalStore",
     "IdempotencyKeys",
+    "IdempotentCall",
     "Ids",
     "Inbox",
     "InboxRow",
     "Leases",
     "MindKind",
-    "Once",
     "Owned",
     "OwnerSilent",
     "ParentCall",
@@ -379,8 +379,8 @@ class Leases(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Once:
-    """Names one call of somebody who may have to repeat it, because the answer got lost on its way."""
+class IdempotentCall:
+    """One call of a client, named by a key of its own choice."""
 
     key: str
     route: str
@@ -388,22 +388,40 @@ class Once:
     body_sha256: bytes
     """What it was called with."""
     subject: str = ""
-    """What it was done to, or what came of it."""
+    """What it changed, or its answer."""
+
+    def require_same(self, known: "IdempotentCall") -> None:
+        """Check that the key was not used for another call.
+
+        Raises: KeyTaken
+        """
+        if (self.route, self.body_sha256) != (known.route, known.body_sha256):
+            raise KeyTaken(f"The key {self.key!r} was used for another call, of {known.route}. Use a new one.")
 
 
 class IdempotencyKeys(Protocol):
-    """The calls that were made under a key, for a day. Whoever changes something keeps the key in the same commit."""
+    """The calls that were made under a key, for a day.
 
-    async def find(self, key: str) -> Once | None:
+    A store that holds what a call changes commits the call in the same transaction, so that both are there or neither.
+    """
+
+    async def find(self, key: str) -> IdempotentCall | None:
         """Return the call that was made under a key."""
         ...
 
-    async def keep(self, once: Once) -> Once:
-        """Note a call whose change is not in the database, durably; return the one that was first under its key."""
+    async def keep(self, call: IdempotentCall) -> IdempotentCall:
+        """Store a call whose change is not in the database, durably; return the one that was first under its key."""
         ...
 
-    async def forget(self, once: Once) -> None:
-        """Free the key of a call that was refused, and has changed nothing; another call's key stays."""
+    async def settle(self, call: IdempotentCall, subject: str) -> IdempotentCall:
+        """Give a call that was kept with `call.subject` its final one; return the call as it is stored then.
+
+        The first of several callers settles it. A call that was forgotten meanwhile is returned settled, and not kept.
+        """
+        ...
+
+    async def forget(self, call: IdempotentCall) -> None:
+        """Free the key of a call that was rejected, and has changed nothing; the key of another call stays."""
         ...
 
 

@@ -6,6 +6,7 @@ from perdure.kernel.calls.cleanup import describe_cleanup
 from perdure.kernel.calls.holding import describe_hold
 from perdure.kernel.events import ForkedFrom, ParentCall
 from perdure.kernel.fold import FINAL, GoalState, Status, WaitingFor
+from perdure.text.storable import escaped
 
 _LONGEST_DETAIL = 500
 
@@ -104,7 +105,7 @@ def summarise(
     status = state.status_when(waiting_for)
     return Summary(
         goal_id=state.goal_id,
-        text=_storable(begun.text),
+        text=escaped(begun.text),
         mind=begun.mind.kind,
         status=status,
         created_us=state.created_us,
@@ -115,12 +116,12 @@ def summarise(
         reason=None if end is None else end.reason,
         detail=_detail(state),
         waiting_for=waiting_for,
-        bot=None if begun.bot is None else _storable(begun.bot),
-        flow=None if begun.mind.flow is None else _storable(begun.mind.flow),
-        workdir=None if begun.workdir is None else _storable(begun.workdir),
+        bot=None if begun.bot is None else escaped(begun.bot),
+        flow=None if begun.mind.flow is None else escaped(begun.mind.flow),
+        workdir=None if begun.workdir is None else escaped(begun.workdir),
         forked_from=begun.forked_from,
         parent=begun.parent,
-        tags=tuple(_storable(tag) for tag in begun.tags),
+        tags=tuple(escaped(tag) for tag in begun.tags),
         due_us=woken_us if status == "open" else _due_us(state, waiting_for),
         queue=queue,
         start_key=start_key,
@@ -128,14 +129,9 @@ def summarise(
     )
 
 
-def _storable(text: str) -> str:
-    """Write NUL and lone surrogates as escapes: a column of PostgreSQL takes neither, in payloads JSON escapes them."""
-    return text.replace("\0", r"\x00").encode(errors="backslashreplace").decode()
-
-
 def _detail(state: GoalState) -> str | None:
     detail = _detail_of_open(state) if state.termination is None else state.termination.detail
-    return None if detail is None else _storable(detail)[:_LONGEST_DETAIL]
+    return None if detail is None else escaped(detail)[:_LONGEST_DETAIL]
 
 
 def _detail_of_open(state: GoalState) -> str | None:

@@ -6,7 +6,8 @@ from functools import cached_property
 from pathlib import Path
 
 from perdure.errors import Invalid
-from perdure.settings import NoHome, absolute, ensure_folder, load_settings
+from perdure.files.folders import ensure_folder
+from perdure.settings import NoHome, absolute, load_settings
 
 LOG_FILE = "memory.jsonl"
 LOCK_FILES = ("memory.jsonl.new", "memory.idx.lock", "memory.jsonl.lock")

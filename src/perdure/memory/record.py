@@ -11,6 +11,7 @@ from uuid import UUID
 import orjson
 
 from perdure.errors import Invalid
+from perdure.text.storable import require_storable
 
 SCHEMA_VERSION = 1
 LARGEST_BYTES = 1 << 20
@@ -150,8 +151,4 @@ def _key(key: Any, where: str) -> str:
 
 
 def _text(value: str, where: str) -> str:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise Invalid(f"{where} contains a lone surrogate, which is no text.") from None
-    return str(value)
+    return str(require_storable(value, where, allows_nul=True))

@@ -6,9 +6,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from perdure.errors import Invalid
+from perdure.files.folders import make_folder, open_folder
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LONGEST_BYTES = 4096
+_FOLDER_MODE = 0o777
+"""Folders of a goal have the permissions that its umask leaves, as those that its commands make."""
 
 
 def require_path(path: object) -> str:
@@ -69,23 +71,15 @@ def descend(root: Path, parts: Sequence[str], *, make: bool = False) -> int:
 
     Raises: OSError
     """
-    folder = os.open(root, _FOLDER)
+    folder = open_folder(root)
     try:
         for part in parts:
             if make:
-                _make(part, folder)
-            inner = os.open(part, _FOLDER, dir_fd=folder)
+                make_folder(part, folder, _FOLDER_MODE)
+            inner = open_folder(part, folder=folder)
             os.close(folder)
             folder = inner
     except BaseException:
         os.close(folder)
         raise
     return folder
-
-
-def _make(name: str, folder: int) -> None:
-    try:
-        os.mkdir(name, dir_fd=folder)
-    except FileExistsError:
-        return
-    os.fsync(folder)

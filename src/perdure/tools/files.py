@@ -15,6 +15,9 @@ from typing import Any
 
 from perdure import failpoints
 from perdure.errors import Conflict, Invalid, PerdureError, Unavailable
+from perdure.files.atomic import PartFile, part_file
+from perdure.files.fsync import fsync_folder
+from perdure.files.opening import open_file
 from perdure.kernel.events import ToolOutput
 from perdure.kernel.recovery import EXHAUSTION
 from perdure.kernel.tool import CallContext, Check, ToolSpec
@@ -24,8 +27,8 @@ from perdure.tools.outcome import failed
 MAX_BYTES = 1 << 20
 _CHUNK = 1 << 18
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE_MODE = 0o666
+"""A new file has the permissions that the umask leaves, as one that a command makes."""
 _ANYTHING = object()
 _PATH = {"type": "string", "minLength": 1, "pattern": r"^[^\u0000]+$"}
 
@@ -151,23 +154,19 @@ def _write(context: CallContext, begun: Callable[[], None]) -> dict[str, Any]:
         found = before.sha256 if before else None
         if wanted.expected not in (_ANYTHING, found):
             raise Conflict(f"{wanted.path!r} is not what was expected (sha256 {wanted.expected}, found {found}).")
-        part = _part_name(context)
-        with suppress(FileNotFoundError):
-            os.unlink(part, dir_fd=folder)  # of this very call, before a crash
-        try:
-            _fill(folder, part, wanted.content, before)
+        with part_file(name, name=_part_name(context), mode=_FILE_MODE, folder=folder) as part:
+            if before is not None:
+                os.fchmod(part.fd, before.mode)
+            part.write(wanted.content)
+            part.fsync()
             try:
-                _give_name(folder, part, name, is_new=wanted.expected is None)
+                _give_name(part, name, is_new=wanted.expected is None)
             except OSError as error:
                 if error.errno == errno.EIO:
                     begun()
                 raise
             begun()
-        finally:
-            with suppress(OSError):  # what is left of it is removed by the next call of this name
-                os.unlink(part, dir_fd=folder)
-        failpoints.hit("tools.write.flush")
-        os.fsync(folder)
+            failpoints.hit("tools.write.flush")
     return {"size": len(wanted.content), "sha256_before": found, "sha256_after": wanted.sha256}
 
 
@@ -176,7 +175,7 @@ def _check(context: CallContext) -> Check:
         wanted = _to_write(context.call.arguments)
         with opened_folder(context.workdir, wanted.path) as (folder, name):
             seen = _look_if_there(folder, name)
-            os.fsync(folder)  # who gave it its name may have died before that was durable
+            fsync_folder(folder)  # who gave it its name may have died before that was durable
     except FileNotFoundError:  # not even its folder
         seen = None
     except (PerdureError, OSError):
@@ -220,7 +219,7 @@ def _known(tool: str, arguments: Any, names: set[str]) -> Mapping[str, Any]:
 
 
 def _look(folder: int, name: str, limit: int = 0) -> _Seen:
-    file = os.open(name, _READ, dir_fd=folder)
+    file = open_file(name, folder=folder)
     try:
         mode = os.fstat(file).st_mode
         if not stat.S_ISREG(mode):
@@ -248,37 +247,14 @@ def _part_name(context: CallContext) -> str:
     return f".perdure-{hashlib.sha256(key).hexdigest()[:16]}.part"
 
 
-def _fill(folder: int, part: str, content: bytes, before: _Seen | None) -> None:
-    file = os.open(part, _CREATE, 0o666, dir_fd=folder)
-    with os.fdopen(file, "wb") as opened:
-        if before is not None:
-            os.fchmod(file, before.mode)
-        opened.write(content)
-        opened.flush()
-        os.fsync(file)
-
-
-def _give_name(folder: int, part: str, name: str, *, is_new: bool) -> None:
-    if is_new:
-        try:
-            # unlike a rename, it does not replace what came there in the meantime
-            os.link(part, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
-        except FileExistsError:
-            raise Conflict(f"{name!r} is there already; it was expected not to be.") from None
-        except OSError:  # a file system without hard links
-            if _is_there(folder, name):
-                raise Conflict(f"{name!r} is there already; it was expected not to be.") from None
-            os.rename(part, name, src_dir_fd=folder, dst_dir_fd=folder)
-    else:
-        os.rename(part, name, src_dir_fd=folder, dst_dir_fd=folder)
-
-
-def _is_there(folder: int, name: str) -> bool:
+def _give_name(part: PartFile, name: str, *, is_new: bool) -> None:
+    if not is_new:
+        part.replace()
+        return
     try:
-        os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return True
+        part.publish()
+    except FileExistsError:
+        raise Conflict(f"{name!r} is there already; it was expected not to be.") from None
 
 
 class _Attempt:

@@ -83,10 +83,10 @@ def test_lines_on_standard_input_are_all_stored_or_none(terminal: Terminal, monk
         ('{"type": "fact", "title": "c"}\n{"type": ', "Line 2 is not JSON"),
         ('{"type": "fact", "title": "c"}\n[1]', "Line 2 was expected to be a JSON object"),
         ("", "Standard input is empty"),
-        ("\n", "Standard input is no JSON object"),
+        ("\n", "Standard input is not JSON"),
         ("[1, 2]", "Standard input was expected to be a JSON object"),
-        (b"\xff\xfe", "Standard input is no JSON object"),
-        ('{"type": "fact", "title": NaN}', "Standard input is no JSON object"),
+        (b"\xff\xfe", "Standard input is not JSON"),
+        ('{"type": "fact", "title": NaN}', "Standard input has NaN, which JSON does not have"),
     ):
         given(monkeypatch, text)
         assert terminal("memory", "add", "-") == 2

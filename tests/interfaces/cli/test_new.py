@@ -387,7 +387,7 @@ def test_an_answer_that_is_none_is_not_repeated_at_length(perdure: Terminal, ans
 def test_of_an_answer_that_says_two_things_none_is_taken(perdure: Terminal) -> None:
     Path("answers.json").write_text('[{"option_index": 0, "option_index": 1}]')
     assert perdure("new", WISH, "--answers", "answers.json") == 2
-    assert "a key stands twice" in perdure.err
+    assert "has the key 'option_index' twice in one object" in perdure.err
     assert perdure.json("draft", "list") == {"drafts": []}
 
 

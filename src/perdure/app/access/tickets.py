@@ -6,7 +6,6 @@ of the home sees the same files.
 """
 
 import hmac
-import os
 import re
 import secrets
 import stat
@@ -16,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perdure.errors import Denied, from_os_error
-from perdure.settings import FILE_MODE, ensure_folder
+from perdure.files.folders import ensure_folder
+from perdure.files.opening import create_empty
 
 LOGIN_CODES = "login-codes"
 LOGIN_SESSIONS = "login-sessions"
@@ -50,8 +50,7 @@ class Tickets:
             raise Denied(f"{self.folder} is a link; expected a folder.")
         try:
             self._remove_old()
-            path = self._path(secret, token)
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
+            create_empty(self._path(secret, token))
         except OSError as error:
             raise from_os_error(f"{self.folder} cannot be written to", error) from error
         return secret

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from perdure.app.access.tickets import revoke_all_tickets
 from perdure.errors import Damaged, PerdureError, from_os_error
-from perdure.filelock.names import publish
-from perdure.settings import FILE_MODE, ensure_folder
+from perdure.files.atomic import PartFile, part_file
+from perdure.files.folders import ensure_folder
+from perdure.files.opening import open_file
 
 TOKEN_FILE = "token"  # noqa: S105 (the name of the file, not what is in it)
 _TOKEN_BYTES = 32
@@ -33,8 +34,7 @@ def _read(path: Path) -> str:
     Raises: FileNotFoundError; Damaged; Denied.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(fd, "rb") as file:
+        with os.fdopen(open_file(path, follows_links=True), "rb") as file:
             held = file.read(_LONGEST_FILE) or b""
     except FileNotFoundError:
         raise
@@ -51,7 +51,7 @@ def rotate_token(home: Path) -> str:
 
     Raises: Denied
     """
-    token = _write_token(home, lambda beside, path: beside.replace(path))
+    token = _write_token(home, PartFile.replace)
     revoke_all_tickets(home)  # they are invalid already; a restored old token must not make them valid again
     return token
 
@@ -59,7 +59,7 @@ def rotate_token(home: Path) -> str:
 def _first_token(home: Path) -> str:
     """Make a token where there is none; when another process makes one first, that one counts."""
     try:
-        return _write_token(home, publish)
+        return _write_token(home, PartFile.publish)
     except FileExistsError:
         pass
     try:
@@ -70,24 +70,18 @@ def _first_token(home: Path) -> str:
         ) from None
 
 
-def _write_token(home: Path, put: Callable[[Path, Path], object]) -> str:
-    """Write a token beside its file, flush it, and put it in place whole."""
+def _write_token(home: Path, place: Callable[[PartFile], None]) -> str:
+    """Write a new token to its file, whole, and return it."""
     ensure_folder(home)
     token, path = secrets.token_hex(_TOKEN_BYTES), home / TOKEN_FILE
-    beside = path.with_name(f".{TOKEN_FILE}.{secrets.token_hex(4)}")
     try:
-        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
-        with os.fdopen(fd, "w") as file:
-            file.write(f"{token}\n")
-            file.flush()
-            os.fsync(fd)
-        put(beside, path)
+        with part_file(path) as part:
+            part.write(f"{token}\n".encode())
+            place(part)
     except FileExistsError:
         raise
     except OSError as error:
         raise from_os_error(f"{path} cannot be written", error) from error
-    finally:
-        beside.unlink(missing_ok=True)
     return token
 
 

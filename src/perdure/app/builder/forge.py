@@ -12,8 +12,8 @@ from perdure.app.builder.interview_context import detected_models, past_choices
 from perdure.app.builder.list_views import ChoiceView, DraftView
 from perdure.app.builder.sessions import SESSION_ID, SessionOver, SessionView, known_form, session_view
 from perdure.app.builder.skills import Skills, SkillView
-from perdure.app.goals.arguments.validate import require_same
 from perdure.app.home.system import SystemClock, SystemIds
+from perdure.app.idempotency import Idempotency
 from perdure.errors import Conflict, Damaged, Invalid, NotFound, PerdureError
 from perdure.forge.answers import read_answer
 from perdure.forge.assembly.assembly import AssemblyResult, BotAssembler
@@ -31,7 +31,7 @@ from perdure.forge.ports import (
     DraftPlace,
 )
 from perdure.forge.state import BuilderState, PastChoice, Surroundings
-from perdure.kernel.ports import IdempotencyKeys, Once
+from perdure.kernel.ports import IdempotencyKeys, IdempotentCall
 from perdure.store.builder.bots import SqlBotStore
 from perdure.store.builder.choices import SqlBuilderMemoryStore
 from perdure.store.builder.drafts import SqlBuilderDraftStore
@@ -77,10 +77,11 @@ class Forge:
         self._skills = skills
         self._engine = engine or BuiltinEngine()
         self._environment = environment
+        self._calls = Idempotency(stores.keys)
         self._held: dict[str, tuple[BuilderDraft, BuilderState]] = {}
 
     async def start(
-        self, description: str, mode: str = "bot", session_id: str | None = None, *, once: Once | None = None
+        self, description: str, mode: str = "bot", session_id: str | None = None, *, once: IdempotentCall | None = None
     ) -> SessionView:
         """Begin an interview about a new bot; the same call, named by its key, begins one.
 
@@ -88,8 +89,9 @@ class Forge:
         """
         if mode != BuilderMode.BOT:
             raise Invalid(f"A session of mode {mode!r} cannot be begun like this; 'bot' can.")
-        if (known := await self._known(once)) is not None:
-            return known
+        return await self._calls.in_change(once, lambda: self._start(description, session_id, once), self.get)
+
+    async def _start(self, description: str, session_id: str | None, once: IdempotentCall | None) -> SessionView:
         session_id = await self._free_id(session_id)
         here = await self._surroundings()
         state = await self._engine.start(session_id, description, here)
@@ -98,14 +100,19 @@ class Forge:
         return await self._saved(state, None, once)
 
     async def reconfigure(
-        self, bot_slug: str, session_id: str | None = None, description: str = "", *, once: Once | None = None
+        self, bot_slug: str, session_id: str | None = None, description: str = "", *, once: IdempotentCall | None = None
     ) -> SessionView:
         """Begin an interview about a bot that is there already.
 
         Raises: NotFound when there is no such bot; otherwise as `start`.
         """
-        if (known := await self._known(once)) is not None:
-            return known
+        return await self._calls.in_change(
+            once, lambda: self._reconfigure(bot_slug, session_id, description, once), self.get
+        )
+
+    async def _reconfigure(
+        self, bot_slug: str, session_id: str | None, description: str, once: IdempotentCall | None
+    ) -> SessionView:
         target = await self._assembler.target(bot_slug)
         session_id = await self._free_id(session_id)
         here = await self._surroundings()
@@ -116,7 +123,7 @@ class Forge:
         return await self._saved(state, None, once)
 
     async def reconfigure_from(
-        self, session_id: str, bot_slug: str | None = None, description: str = "", *, once: Once | None = None
+        self, session_id: str, bot_slug: str | None = None, description: str = "", *, once: IdempotentCall | None = None
     ) -> SessionView:
         """Begin an interview about a bot from a session: under its id, or under a new one when it has made a bot.
 
@@ -158,7 +165,7 @@ class Forge:
         wire_answer: Any,
         expected_revision: int | None = None,
         *,
-        once: Once | None = None,
+        once: IdempotentCall | None = None,
     ) -> SessionView:
         """Answer the pending turn, and return the next; the same call, named by its key, answers one.
 
@@ -171,12 +178,14 @@ class Forge:
                 if (after := await self._after(held[1], wire_answer)) is not None:
                     return await self._saved(after, held[0], once)
         draft, state = await self._opened(session_id)
-        if (known := await self._known(once)) is not None:  # asked now: whoever has seen what it did sees its key
-            return known
-        _require_revision(draft, state, expected_revision)
-        if (after := await self._after(state, wire_answer)) is None:
-            return session_view(state, draft.revision)
-        return await self._saved(after, draft, once)
+
+        async def answered() -> SessionView:
+            _require_revision(draft, state, expected_revision)
+            if (after := await self._after(state, wire_answer)) is None:
+                return session_view(state, draft.revision)
+            return await self._saved(after, draft, once)
+
+        return await self._calls.in_change(once, answered, self.get)  # its key is visible if what it did was
 
     async def _after(self, state: BuilderState, wire_answer: Any) -> BuilderState | None:
         """Return the state after an answer; None when the answer changes nothing.
@@ -274,33 +283,32 @@ class Forge:
         config: BuilderConfig | Mapping[str, Any] | None = None,
         expected_revision: int | None = None,
         *,
-        once: Once | None = None,
+        once: IdempotentCall | None = None,
     ) -> AssemblyResult:
         """Build the bot that a session has come to; the config may be an edited one. A second call builds nothing.
 
         Raises: NotFound; Invalid; Conflict when the session is not ready, was answered or deleted by somebody else
         meanwhile, its bot was changed since it began, or the expected revision is not the one that is there.
         """
+        session_id = known_form(session_id)
+        return await self._calls.kept_first(
+            once, session_id, lambda: self._assemble(session_id, config, expected_revision)
+        )
+
+    async def _assemble(
+        self, session_id: str, config: BuilderConfig | Mapping[str, Any] | None, expected_revision: int | None
+    ) -> AssemblyResult:
+        """Build the bot of a session; of a session that has made one, return that."""
         try:
             draft, state = await self._opened(session_id)
         except NotFound:
-            made = await self._assembler.assembled(known_form(session_id))
+            made = await self._assembler.assembled(session_id)
             if made is None:
                 raise
-            await self._name(once, session_id)
             return made
         whole = _whole(config)
-        await self._name(once, session_id)
         _require_revision(draft, state, expected_revision)
         return await self._assembler.assemble(state, whole, revision=draft.revision)
-
-    async def _name(self, once: Once | None, session_id: str) -> None:
-        """Note a call under its key; the session alone sees to it that one bot is made, so that a second does no harm.
-
-        Raises: KeyTaken
-        """
-        if once is not None:
-            require_same(once, await self._stores.keys.keep(replace(once, subject=session_id)))
 
     async def changes(self, session_id: str, config: BuilderConfig | Mapping[str, Any] | None = None) -> Changes:
         """Show what `assemble` would change on disk; nothing is changed.
@@ -311,7 +319,7 @@ class Forge:
         _, state = await self._opened(session_id)
         return await self._assembler.preview_changes(state, whole)
 
-    async def create_skill(self, session_id: str, request: Any, *, once: Once | None = None) -> SkillView:
+    async def create_skill(self, session_id: str, request: Any, *, once: IdempotentCall | None = None) -> SkillView:
         """Make a skill in the course of a session, which can name it from its next answer on; see `p.skills.create`.
 
         Raises: NotFound when there is no such session; otherwise as `p.skills.create`.
@@ -337,26 +345,15 @@ class Forge:
                 return await self._opened(session_id)  # somebody else was quicker, and has kept it
         return draft, resumed
 
-    async def _known(self, once: Once | None) -> SessionView | None:
-        """Return the session that the same call was made for before, as it is now.
-
-        Raises: KeyTaken when its key was used for another call; NotFound when the session is over.
-        """
-        known = None if once is None else await self._stores.keys.find(once.key)
-        if once is None or known is None:
-            return None
-        require_same(once, known)
-        return await self.get(known.subject)
-
-    async def _saved(self, state: BuilderState, before: BuilderDraft | None, once: Once | None) -> SessionView:
+    async def _saved(
+        self, state: BuilderState, before: BuilderDraft | None, once: IdempotentCall | None
+    ) -> SessionView:
         """Keep a state over the draft before it, if there is one."""
         kept = None if once is None else replace(once, subject=state.session_id)
         revision = before.revision if before else 0
         try:
             draft = await self._stores.drafts.save_draft(draft_of(state), revision, kept, over=before)
         except Conflict as error:
-            if (known := await self._known(once)) is not None:
-                return known  # the same call, made twice at once
             begun = f"There is a draft of the session {state.session_id} already; go on with it, or begin another."
             raise Conflict(error.detail if before else begun, current=await self._current(state.session_id)) from error
         self._hold(draft, state)

@@ -2,21 +2,23 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perdure.app.idempotency import Idempotency
 from perdure.bots.bot import skill_path
 from perdure.bots.shelf import SkillShelf, read_own_skill
 from perdure.bots.skills import Skill, builtin_skill, builtin_skills, catalogue, is_skill_name
 from perdure.bots.writing import locked
 from perdure.errors import Conflict, NotFound
-from perdure.settings import Settings, ensure_folder
+from perdure.files.folders import ensure_folder
+from perdure.settings import Settings
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources import bots as wire_bots
     from perdure.forge.capabilities import SuggestedCapability
-    from perdure.kernel.ports import IdempotencyKeys, Once
+    from perdure.kernel.ports import IdempotencyKeys, IdempotentCall
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class Skills:
             return SkillView(builtin_skill(name))
         return SkillView(read_own_skill(name, await self.text(name)))
 
-    async def create(self, request: Any, *, once: "Once | None" = None) -> SkillView:
+    async def create(self, request: Any, *, once: "IdempotentCall | None" = None) -> SkillView:
         """Make a skill of `{description, name?, capabilities?}`, and keep it; the same again changes nothing.
 
         Raises: Invalid; Conflict when there is another skill of that name; KeyTaken when the key of the call was used
@@ -82,13 +84,19 @@ class Skills:
         asked = read_skill_request(request)
         capabilities = tuple(asked.wanted())
         skill, text = make_skill(asked)
-        await self._name(once, skill.name)
-        if skill.name in catalogue():
-            raise Conflict(f"The skill {skill.name} is built in. Give another name.")
+        if once is None or self._keys is None:
+            await self._keep(skill.name, text)
+        else:
+            await Idempotency(self._keys).kept_first(once, skill.name, lambda: self._keep(skill.name, text))
+        return SkillView(skill, capabilities)
+
+    async def _keep(self, name: str, text: str) -> None:
+        """Write the file of a new skill, unless it is there."""
+        if name in catalogue():
+            raise Conflict(f"The skill {name} is built in. Give another name.")
         ensure_folder(self._home)
         async with locked(self._bots_dir):
-            await asyncio.to_thread(self._put, skill.name, text)
-        return SkillView(skill, capabilities)
+            await asyncio.to_thread(self._put, name, text)
 
     async def edit(self, name: str, text: str, *, seen: str | None = None) -> SkillView:
         """Replace the text of a skill of the home, validated first; with `seen`, only if that is the text now.
@@ -118,16 +126,6 @@ class Skills:
             return await asyncio.to_thread(self.shelf.text, name)
         except NotFound:
             raise missing from None
-
-    async def _name(self, once: "Once | None", subject: str) -> None:
-        """Keep the key of a call; to make the same skill twice is to make it once, whoever was interrupted between.
-
-        Raises: KeyTaken
-        """
-        if once is not None and self._keys is not None:
-            from perdure.app.goals.arguments.validate import require_same
-
-            require_same(once, await self._keys.keep(replace(once, subject=subject)))
 
     def _put(self, name: str, text: str) -> None:
         try:

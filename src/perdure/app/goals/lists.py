@@ -9,6 +9,7 @@ from perdure.app.goals.query import Filters, GoalQuery, goal_query
 from perdure.app.goals.reader import GoalReader
 from perdure.app.wire.goal_view import GoalView
 from perdure.errors import Damaged, NotFound
+from perdure.kernel.fold import FINAL
 from perdure.kernel.ports import GoalFilter, Status, Summary
 
 _PAGE = 200
@@ -89,7 +90,7 @@ class GoalLists(GoalReader):
     async def finished_before(self, moment_us: int, *, limit: int, before: str | None = None) -> Sequence[GoalView]:
         """Return finished goals that were last updated before a moment, the newest first."""
         self.require_open()
-        where = GoalFilter(status=("done", "failed", "cancelled"), updated_before_us=moment_us)
+        where = GoalFilter(status=tuple(sorted(FINAL)), updated_before_us=moment_us)
         return await self.views_of(await self._store.list_goals(where=where, limit=limit, before=before))
 
     async def newest_open(self, workdir: Path) -> GoalView:

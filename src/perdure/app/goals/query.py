@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypedDict, get_args
 
-from perdure.app.goals.arguments import validate
 from perdure.app.wire.goal_view import GoalView
 from perdure.app.wire.resources.vocabulary import GoalStatus
 from perdure.errors import Invalid
 from perdure.kernel.ports import GoalFilter, Status
 from perdure.minds.durations import MAX_SECONDS, duration_s
+from perdure.text.storable import is_storable
 
 STATUS_WORDS = (*get_args(GoalStatus), "open")
 """What goals can be filtered by; `open` is running or interrupted."""
@@ -103,7 +103,7 @@ def _stored(word: str) -> Status:
 
 
 def _text(name: str, given: Any) -> str | None:
-    if given is not None and not (isinstance(given, str) and given.strip() and validate.is_storable(given)):
+    if given is not None and not (isinstance(given, str) and given.strip() and is_storable(given)):
         raise Invalid(f"{name} must be a text that is not empty, without NUL and lone surrogates; found {given!r}.")
     text: str | None = given
     return text

@@ -12,7 +12,8 @@ from perdure import __version__
 from perdure.app import open_home
 from perdure.app.home.restore_places import restore_places
 from perdure.errors import from_os_error
-from perdure.settings import Settings, ensure_folder
+from perdure.files.folders import ensure_folder
+from perdure.settings import Settings
 from perdure.store.backup.archive import Manifest, write_archive
 from perdure.store.backup.restore import restore
 from perdure.store.backup.restore_plan import Restored

@@ -11,8 +11,10 @@ from perdure.app import open_home
 from perdure.app.home.startup_code import examine_startup_code
 from perdure.app.home.verification import sample_histories
 from perdure.errors import Damaged, Denied, Invalid, PerdureError, Unavailable, from_os_error
+from perdure.files.folders import FOLDER_MODE
+from perdure.files.opening import FILE_MODE
 from perdure.memory.paths import LOG_FILE, Places
-from perdure.settings import FILE_MODE, FOLDER_MODE, Settings
+from perdure.settings import Settings
 from perdure.store.backup.places import is_restore_pending
 from perdure.store.client import DatabaseClient
 from perdure.store.database import Health

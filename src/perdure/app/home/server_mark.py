@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from perdure.filelock.lock import FileLock, shared_now
-from perdure.settings import ensure_folder
+from perdure.files.folders import ensure_folder
 
 _PREFIX = "server-"
 _LONGEST_URL = 1024

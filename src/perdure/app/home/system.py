@@ -16,8 +16,9 @@ from uuid_utils import uuid7
 from perdure.errors import from_os_error
 from perdure.filelock.lock import FileLock, shared_now
 from perdure.filelock.names import NameLock
+from perdure.files.atomic import write_atomic
+from perdure.files.folders import ensure_folder
 from perdure.kernel.ports import Worker
-from perdure.settings import FILE_MODE, ensure_folder
 from perdure.tools.exec.forks import sweep_forks
 from perdure.tools.exec.processes import boot_id
 
@@ -156,13 +157,6 @@ def _read_text(path: Path) -> str:
 
 def _put_text(path: Path, text: str, seen: str) -> None:
     """Put a text into its place, whole, unless another process has changed what was seen there."""
-    part = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
     with NameLock(path):
-        if _read_text(path) != seen:
-            return
-        try:
-            part.touch(FILE_MODE, exist_ok=False)
-            part.write_text(text, encoding="ascii")
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+        if _read_text(path) == seen:
+            write_atomic(path, text.encode("ascii"))

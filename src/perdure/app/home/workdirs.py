@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from perdure.app.home.system import is_goal_id
+from perdure.files.folders import ensure_folder
 from perdure.kernel.events import GoalBegun
-from perdure.settings import ensure_folder
 
 WORK = "work"
 """The folder of a home in which each goal of a server has a folder of its own."""

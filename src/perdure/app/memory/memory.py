@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast
 
@@ -19,7 +19,7 @@ from perdure.settings import MemorySettings, Settings
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources import memory as wire
-    from perdure.kernel.ports import IdempotencyKeys, Once
+    from perdure.kernel.ports import IdempotencyKeys, IdempotentCall
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -28,8 +28,6 @@ T = TypeVar("T")
 _PAGE = 200
 _OFF = "The memory is switched off (memory.enabled)."
 _WHOLE_ID = "Only commands that read the memory accept a prefix of an id."
-_DONE = " done"
-"""Put behind a key, it names the answer to its call; a key of somebody else's has no blank."""
 
 
 class RecordGone(NotFound):
@@ -78,7 +76,7 @@ class HomeMemory:
             return [{"added": False, "reason": "disabled"} for _ in records]
         return cast("list[wire.AddedRecord]", await self._call(self._memory.add_many, records, dedupe=dedupe))
 
-    async def add_once(self, record: Mapping[str, Any], once: "Once") -> "wire.AddedRecord":
+    async def add_once(self, record: Mapping[str, Any], once: "IdempotentCall") -> "wire.AddedRecord":
         """Store a record as `add` does; the same call, named by its key, stores one, and gets the same answer.
 
         The id is chosen and kept under the key before anything is stored: whoever repeats the call, because it was
@@ -87,29 +85,23 @@ class HomeMemory:
         Raises: KeyTaken when its key was used for another call; RecordGone when the record was removed since; otherwise
         as `add`.
         """
-        from perdure.app.goals.arguments.validate import require_same
+        from perdure.app.idempotency import Idempotency
 
         if not self._chosen.enabled:
             return {"added": False, "reason": "disabled"}
         ready = await self._call(self._memory.ready, record)
-        kept = await self._keys.keep(replace(once, subject=ready["id"]))
-        require_same(once, kept)
-        done = replace(once, key=f"{once.key}{_DONE}")
-        if (known := await self._keys.find(done.key)) is not None:
-            return await self._still_there(orjson.loads(known.subject))
+        given, was_kept = await Idempotency(self._keys).settled(once, ready["id"], partial(self._add_as, record))
+        answer: wire.AddedRecord = orjson.loads(given)
+        return await self._still_there(answer) if was_kept else answer
+
+    async def _add_as(self, record: Mapping[str, Any], record_id: str) -> str:
+        """Add a record under the id that was chosen for it, and return the answer, also when it was added before."""
         failpoints.hit("memory.once.before")
-        try:
-            added = await self._call(self._memory.add, {**record, "id": kept.subject})
-        except Conflict:  # nothing was stored, so that the key is free for a record that can be
-            await self._keys.forget(kept)
-            raise
-        answer = cast("wire.AddedRecord", added)
-        if record.get("id") is None and answer.get("existing_id") == kept.subject:
-            answer = {"added": True, "id": kept.subject}  # by this very call, when it was made before
+        answer = await self._call(self._memory.add, {**record, "id": record_id})
+        if record.get("id") is None and answer.get("existing_id") == record_id:
+            answer = {"added": True, "id": record_id}
         failpoints.hit("memory.once.after")
-        known = await self._keys.keep(replace(done, subject=orjson.dumps(answer).decode()))
-        found: wire.AddedRecord = orjson.loads(known.subject)
-        return found
+        return orjson.dumps(answer).decode()
 
     async def _still_there(self, answer: "wire.AddedRecord") -> "wire.AddedRecord":
         """Return the answer to a call that was made before, if what it tells is still so.

@@ -19,6 +19,7 @@ from perdure.app.workers.flow_threads import FlowThread
 from perdure.app.workers.ownership import Ownership
 from perdure.app.workers.run_context import RunContexts
 from perdure.app.workers.worker import LEASE_S, LocalWorker
+from perdure.files.folders import ensure_folder
 from perdure.kernel.calls.children import NO_CHILDREN, Children
 from perdure.kernel.calls.cleanup import GRACE_S
 from perdure.kernel.calls.holding import hold_after, is_held, release
@@ -31,7 +32,6 @@ from perdure.kernel.loop import Loop, Outcome, Ran
 from perdure.kernel.ports import ClaimedGoal, Clock, Inbox, Leases, StateStore, Worker
 from perdure.kernel.run_context import RunContext
 from perdure.minds.flow.steps.step_calls import DIRECT, StepCalls
-from perdure.settings import ensure_folder
 
 if TYPE_CHECKING:
     from perdure.app.goals.new_goal import NewGoal

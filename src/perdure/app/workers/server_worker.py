@@ -3,20 +3,20 @@
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from perdure.app.goals.arguments.run_options import Manner, Reopening
-from perdure.app.goals.arguments.validate import require_same
 from perdure.app.goals.goals import Goals
 from perdure.app.goals.new_goal import NewGoal
+from perdure.app.idempotency import Idempotency
 from perdure.app.wire.goal_view import GoalView
 from perdure.app.workers.background import MOST_RUNNING, PATIENCE_S, BackgroundRuns, Run
 from perdure.app.workers.flow_threads import Apart
 from perdure.errors import Conflict, Exhausted, PerdureError
 from perdure.kernel.events import Limits, MindSpec
 from perdure.kernel.loop import Ran
-from perdure.kernel.ports import Clock, IdempotencyKeys, Once, Owned
+from perdure.kernel.ports import Clock, IdempotencyKeys, IdempotentCall, Owned
 from perdure.minds.flow.registry import is_own_name
 
 MOST_QUEUED = 10_000
@@ -53,7 +53,7 @@ class Serving(BackgroundRuns):
         super().__init__(goals, clock, queue="server", most=most)
         goals.children.poller = self
         self._wakes = wakes
-        self._keys = keys
+        self._calls = Idempotency(keys)
         self.most_queued = MOST_QUEUED
         self.apart = Apart()
         """Where code of users is called that belongs to no goal yet."""
@@ -80,7 +80,7 @@ class Serving(BackgroundRuns):
                 raise
             return known
 
-    async def go_on(self, prefix: str, limits: Limits | None = None, *, once: Once | None = None) -> GoalView:
+    async def go_on(self, prefix: str, limits: Limits | None = None, *, once: IdempotentCall | None = None) -> GoalView:
         """Go on with a goal here, whoever ran it before, and return it as soon as it is ours, or queued.
 
         The same call, named by its key, goes on once: then the goal is returned as it is.
@@ -89,15 +89,11 @@ class Serving(BackgroundRuns):
         a limit is not above what was used; Exhausted when too many goals are queued.
         """
         goal = await self._goals.get(prefix)
-        if once is not None:
-            known = await self._keys.find(once.key)
-            if known is not None:
-                require_same(once, known)
-                return goal
-        gone_on = await self._gone_on(goal, limits)
-        if once is not None:  # after it: whoever is killed in between goes on again, which does no harm
-            require_same(once, await self._keys.keep(replace(once, subject=goal.id)))
-        return gone_on
+
+        async def present() -> GoalView:
+            return goal
+
+        return await self._calls.kept_last(once, goal.id, lambda: self._gone_on(goal, limits), present)
 
     async def retry(self, goal_id: str, again: Reopening) -> GoalView:
         """Retry a failed goal here, and return it as soon as it is reopened; see Goals.retry.

@@ -15,13 +15,13 @@ from starlette.websockets import WebSocket
 
 from perdure import __version__
 from perdure.app.builder.sessions import SessionOver
-from perdure.errors import Invalid, NotFound, PerdureError
+from perdure.errors import InternalError, Invalid, NotFound, PerdureError
 from perdure.interfaces.api.access_log import quoted
 from perdure.interfaces.api.auth.security_middleware import Gate
 from perdure.interfaces.api.dependencies import BASE, Surface
 from perdure.interfaces.api.envelope import ASKED, problem
 from perdure.interfaces.api.openapi import describe
-from perdure.interfaces.api.problems import NoSuchMethod, Unexpected
+from perdure.interfaces.api.problems import NoSuchMethod
 from perdure.interfaces.api.routes import approvals, bots, builder, goals, memory, public, skills
 from perdure.interfaces.api.sockets import builder as builder_socket
 from perdure.interfaces.api.sockets import goals as goal_sockets
@@ -131,7 +131,7 @@ def _methods(request: Request) -> str:
 async def _unexpected(request: Request, error: Exception) -> Response:
     request_id = ASKED.get().request_id
     log.error("%s %s failed, request %s", request.method, quoted(request.url.path), request_id, exc_info=error)
-    return problem(Unexpected("Something went wrong that should not have; the log of the server says more."))
+    return problem(InternalError("Something went wrong that should not have; the log of the server says more."))
 
 
 def _place(loc: tuple[int | str, ...]) -> str:

@@ -21,7 +21,7 @@ from perdure.interfaces.api.auth.server_access import ServerAccess
 from perdure.interfaces.api.connections import Lines
 from perdure.interfaces.api.json_body import MOST_ON_LOOP_BYTES
 from perdure.interfaces.api.problems import Stale
-from perdure.kernel.ports import Once
+from perdure.kernel.ports import IdempotentCall
 
 BASE = "/api/v1"
 
@@ -83,12 +83,12 @@ class JsonRoute(APIRoute):
         return handle_parsed
 
 
-async def _once(request: Request, key: Key = None) -> Once | None:
+async def _once(request: Request, key: Key = None) -> IdempotentCall | None:
     if key is None:
         return None
     is_large = len(await request.body()) > MOST_ON_LOOP_BYTES
     digest = await asyncio.to_thread(_digest, request.scope) if is_large else _digest(request.scope)
-    return Once(key, f"{request.method} {request.url.path}", digest)
+    return IdempotentCall(key, f"{request.method} {request.url.path}", digest)
 
 
 def _digest(scope: Mapping[str, Any]) -> bytes:
@@ -97,7 +97,7 @@ def _digest(scope: Mapping[str, Any]) -> bytes:
     return hashlib.sha256(body).digest()
 
 
-Called = Annotated[Once | None, Depends(_once)]
+Called = Annotated[IdempotentCall | None, Depends(_once)]
 """The call as its key names it, if it has one."""
 
 

@@ -10,8 +10,8 @@ from pydantic import TypeAdapter
 
 from perdure.app.wire.resources.problems import Problem
 from perdure.interfaces.api.auth.security_middleware import OPEN_PATHS
-from perdure.interfaces.api.json_body import LARGEST_INTEGER
 from perdure.interfaces.api.schemas.problems import refusals
+from perdure.text.strict_json import STORABLE
 
 _REF = "#/components/schemas/"
 _ALWAYS = (400, 403, 413, 422, 500, 503)
@@ -148,7 +148,7 @@ def _correct_values(schema: Any) -> None:
     for inner in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
         _correct_values(inner)
     if isinstance(schema, dict):
-        if schema.get("maximum") == float(LARGEST_INTEGER):
-            schema["maximum"] = LARGEST_INTEGER - 1
+        if schema.get("maximum") == float(STORABLE.integers_below):
+            schema["maximum"] = STORABLE.integers_below - 1
         if "default" in schema and schema["default"] is None:
             del schema["default"]

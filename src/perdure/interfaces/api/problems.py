@@ -1,6 +1,6 @@
 """What can be wrong with a request that no use case knows of: one class each, with its code and its HTTP status."""
 
-from perdure.errors import Conflict, Denied, Invalid, PerdureError
+from perdure.errors import Conflict, Denied, Invalid
 
 
 class BrokenJson(Invalid):
@@ -57,10 +57,3 @@ class WrongType(Invalid):
     code = "wrong_media_type"
     title = "Wrong media type"
     http_status = 415
-
-
-class Unexpected(PerdureError):
-    """A mistake of ours; the log says more."""
-
-    code = "unexpected"
-    title = "Unexpected"

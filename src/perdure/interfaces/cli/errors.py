@@ -14,7 +14,7 @@ from pathlib import Path
 
 import typer
 
-from perdure.errors import Invalid, NotFound, PerdureError, from_os_error, has_no_descriptors
+from perdure.errors import InternalError, Invalid, NotFound, PerdureError, from_os_error, has_no_descriptors
 from perdure.interfaces.cli.command_result import to_json
 from perdure.interfaces.cli.commands import build
 from perdure.interfaces.cli.output.terminal import command_below, lines, wrapped_for
@@ -24,13 +24,6 @@ from perdure.moments import iso
 
 log = logging.getLogger(__name__)
 logging.getLogger("perdure").addHandler(logging.NullHandler())  # until the command has set up its own
-
-
-class InternalError(PerdureError):
-    """A mistake of ours."""
-
-    code = "internal"
-    title = "Internal error"
 
 
 def run(arguments: Sequence[str]) -> int:

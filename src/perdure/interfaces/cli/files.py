@@ -3,8 +3,9 @@
 import os
 from pathlib import Path
 
-from perdure.errors import Conflict, Denied, Invalid, NotFound, Unavailable, from_os_error
-from perdure.store.backup.durable import fsync, new_file
+from perdure.errors import Conflict, Denied, Invalid, NotFound, from_os_error
+from perdure.files.atomic import PartFile, part_file
+from perdure.files.opening import open_file
 
 
 def write_file(path: Path, data: bytes, *, force: bool) -> None:
@@ -15,16 +16,26 @@ def write_file(path: Path, data: bytes, *, force: bool) -> None:
     if path.is_dir():
         raise Conflict(f"{path} is a folder; a file was expected.")
     if path.exists() and not force:
-        raise Conflict(f"{path} is there already and was left as it is. Choose another name, or give --force.")
-    target = path if not force else path.with_name(f".{path.name}.new-{os.getpid()}")
+        raise taken(path)
     try:
-        with new_file(target) as part:
-            part.write_bytes(data)
-        if force:
-            target.replace(path)
-            fsync(path.parent)
+        with part_file(path) as part:
+            part.write(data)
+            place(part, force=force)
+    except FileExistsError:
+        raise taken(path) from None
     except OSError as error:
-        raise Unavailable(f"{path} cannot be written: {error.strerror}.") from error
+        raise from_os_error(f"{path} cannot be written", error) from error
+
+
+def place(part: PartFile, *, force: bool) -> None:
+    """Give a complete file its name; with `force`, in place of what has it now.
+
+    Raises: FileExistsError; OSError.
+    """
+    if force:
+        part.replace()
+    else:
+        part.publish()
 
 
 def read_file(path: Path, largest: int) -> bytes:
@@ -48,6 +59,11 @@ def read_file(path: Path, largest: int) -> bytes:
 
 def _opened(path: Path) -> int:
     """Open a file; a pipe that nobody writes to is empty, instead of being waited for."""
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    fd = open_file(path, follows_links=True)
     os.set_blocking(fd, True)
     return fd
+
+
+def taken(path: Path) -> Conflict:
+    """Return the refusal to replace a file without --force."""
+    return Conflict(f"{path} is there already and was left as it is. Choose another name, or give --force.")

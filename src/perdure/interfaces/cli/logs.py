@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perdure.errors import PerdureError
+from perdure.files.folders import FOLDER_MODE
+from perdure.files.opening import FILE_MODE
 from perdure.interfaces.cli.output.terminal import lines
-from perdure.settings import FILE_MODE, FOLDER_MODE
 
 if TYPE_CHECKING:
     from perdure.interfaces.cli.command import Options

@@ -1,6 +1,5 @@
 """Dataclasses as JSON objects and back: a field that has its default is left out, and is restored when it is read."""
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Any, Generic, TypeVar
@@ -9,7 +8,6 @@ from perdure.kernel.history.frozen import constructor
 
 Content = dict[str, Any]
 B = TypeVar("B")
-_ALWAYS_FINITE = frozenset({str, int, bool, type(None)})
 
 
 class Layout(Generic[B]):
@@ -70,20 +68,6 @@ class Layout(Generic[B]):
     def is_same(self, left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
         """Return whether two objects say the same, whichever of their defaults are left out."""
         return {**self.defaults, **left} == {**self.defaults, **right}
-
-
-def require_finite(value: Any) -> None:
-    """Check that a value has no number that orjson would turn into null.
-
-    Raises: ValueError
-    """
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise ValueError(f"{value} is not a number of JSON")
-    elif isinstance(value, dict | list | tuple):
-        for item in value.values() if isinstance(value, dict) else value:
-            if type(item) not in _ALWAYS_FINITE:
-                require_finite(item)
 
 
 def _default(field: "Field[Any]") -> Any:

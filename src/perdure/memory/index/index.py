@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from perdure import failpoints
 from perdure.errors import NotFound, PerdureError, Unavailable
+from perdure.files.fsync import fsync_path
 from perdure.memory.index.header import Noted, nothing_of
 from perdure.memory.index.index_db import Database
 from perdure.memory.index.index_file import ABANDONED, PAUSE_S, WAIT_S, IndexFile
@@ -268,7 +269,7 @@ class Index:
         failpoints.hit("memory.index.before")
         try:
             os.utime(new, ns=(stamp, stamp))
-            _flush(new)
+            fsync_path(new)
             self._file.close()
             for suffix in ("-journal", "-wal", "-shm"):
                 self._places.index.with_name(f"{self._places.index.name}{suffix}").unlink(missing_ok=True)
@@ -343,14 +344,6 @@ def _lacks_most(fd: int, noted: Noted) -> bool:
 
 def _stamp() -> int:
     return time.time_ns() // _STAMP_NS * _STAMP_NS
-
-
-def _flush(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 _indexes: "weakref.WeakSet[Index]" = weakref.WeakSet()

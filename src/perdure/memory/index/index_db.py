@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 from zlib import crc32
 
+from perdure.files.opening import create_empty
 from perdure.memory.dedupe import dedupe_key, latest
 from perdure.memory.index.header import Noted, ending
 from perdure.memory.index.rows import FORGOTTEN, Held, OutOfTime, Row, Unusable, is_span, name_of, row_of
@@ -26,7 +27,6 @@ from perdure.memory.log.lines import Line
 from perdure.memory.log.reading import LONGEST
 from perdure.memory.normalise import SEVERITIES
 from perdure.memory.record import Plain
-from perdure.settings import FILE_MODE
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -132,7 +132,7 @@ class Database:
     def create(cls, path: Path | None, noted: Noted) -> "Database":
         """Make an index that has taken in nothing; `finish` it before it is asked. Without a path it is private."""
         if path is not None:
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, FILE_MODE))
+            create_empty(path)
         made = cls(_connected(f"{path.absolute().as_uri()}?mode=rw" if path is not None else ""))
         made._is_new = True
         run = made._connection.executescript

@@ -8,21 +8,13 @@ from pathlib import Path
 import orjson
 
 from perdure import failpoints
-from perdure.memory.log.files import (
-    OpenFile,
-    chunks_of,
-    flush_file,
-    flush_folder,
-    hand_over,
-    open_file,
-    read_at,
-    told,
-    write_all,
-)
+from perdure.files.atomic import part_file
+from perdure.files.fsync import fsync_file, fsync_folder
+from perdure.files.opening import write_all
+from perdure.memory.log.files import OpenFile, chunks_of, hand_over, open_file, read_at, told
 from perdure.memory.log.lines import Line, read_line
 from perdure.memory.log.reading import LONGEST, iter_lines, texts_of
 from perdure.memory.paths import Places
-from perdure.settings import FILE_MODE
 
 _MUCH = 1 << 20
 
@@ -59,11 +51,11 @@ def archive(places: Places, year: str, texts: Callable[[], Iterable[tuple[bytes,
         try:
             for part in _gathered(_missing(texts(), there)):
                 write_all(file.fd, part)
-            flush_file(file.fd)
+            fsync_file(file.fd)
         except BaseException:
             os.ftruncate(file.fd, size)
             raise
-        flush_folder(path.parent)
+        fsync_folder(path.parent)
         failpoints.hit("memory.archive.after")
 
 
@@ -86,16 +78,14 @@ def _purge(path: Path, targets: Set[str]) -> int:
     draft = path.with_name(f"{path.name}.new")
     with told(draft):
         size = os.fstat(old.fd).st_size
-        new = OpenFile(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE))
-        hand_over(new.fd, old.fd, path)
-        for part in without(gone, size):
-            for chunk in chunks_of(old.fd, path, part.start, part.stop):
-                write_all(new.fd, chunk)
-        failpoints.hit("memory.purge.before")
-        flush_file(new.fd)
-        draft.rename(path)
-        failpoints.hit("memory.purge.between")
-        flush_folder(path.parent)
+        with part_file(path, name=draft.name) as new:
+            hand_over(new.fd, old.fd, path)
+            for kept in without(gone, size):
+                for chunk in chunks_of(old.fd, path, kept.start, kept.stop):
+                    new.write(chunk)
+            failpoints.hit("memory.purge.before")
+            new.replace()
+            failpoints.hit("memory.purge.between")
         failpoints.hit("memory.purge.after")
     return len(gone)
 

@@ -1,10 +1,8 @@
-"""Opening, flushing and replacing files, with errors in our words."""
+"""Files of a memory: opened and read, with errors in our words."""
 
 import errno
-import fcntl
 import os
 import stat
-import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
@@ -12,7 +10,9 @@ from types import TracebackType
 
 from perdure.errors import Damaged, Denied, Invalid, PerdureError, Unavailable
 from perdure.filelock.names import NameLock
-from perdure.settings import FILE_MODE, ensure_folder
+from perdure.files import opening
+from perdure.files.folders import ensure_folder
+from perdure.files.fsync import fsync_folder
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -47,15 +47,14 @@ def open_file(path: Path, flags: int) -> int:
     with told(path):
         if flags & os.O_CREAT:
             _make_folder(path.parent)
-        if flags & os.O_ACCMODE != os.O_RDONLY:
-            flags |= os.O_NOFOLLOW
+        is_read = flags & os.O_ACCMODE == os.O_RDONLY
         try:
-            fd = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, FILE_MODE)
+            fd = opening.open_file(path, flags, follows_links=is_read)
         except FileNotFoundError:
             if flags & os.O_CREAT:
                 raise FolderGone(f"The folder of {path} was removed just now; nothing was stored.") from None
             raise
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+        if not opening.is_regular(fd):
             os.close(fd)
             raise Invalid(f"{path} was expected to be a file, but something else is there.")
         return fd
@@ -83,13 +82,6 @@ def chunks_of(fd: int, path: Path, start: int, end: int) -> Iterator[bytes]:
         start += len(chunk)
 
 
-def write_all(fd: int, data: bytes | bytearray) -> None:
-    """Write all of it, in as many goes as it takes."""
-    done = 0
-    while done < len(data):
-        done += os.write(fd, data[done:] if done else data)
-
-
 def hand_over(new: int, old: int, path: Path) -> None:
     """Let a new file belong to whom the old one belongs, with the same permissions.
 
@@ -102,25 +94,6 @@ def hand_over(new: int, old: int, path: Path) -> None:
         os.fchmod(new, stat.S_IMODE(theirs.st_mode))
     except OSError as error:
         raise Denied(f"{path} belongs to somebody else, and only that user can let it be rewritten.") from error
-
-
-def flush_file(fd: int, *, only_data: bool = False) -> None:
-    """Bring a file to stable storage; of what is known about it only what reading needs, if that is enough."""
-    if sys.platform == "darwin":
-        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # fsync there reaches the disk, not what it is made of
-    elif only_data:
-        os.fdatasync(fd)
-    else:
-        os.fsync(fd)
-
-
-def flush_folder(path: Path) -> None:
-    """Make the names in a folder durable."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def told(path: Path) -> AbstractContextManager[None]:
@@ -157,7 +130,7 @@ def _make_folder(path: Path) -> None:
         ensure_folder(path)
     for each in missing:
         with suppress(PermissionError):  # a folder that may be entered, not read: its owner has to care for it
-            flush_folder(each.parent)
+            fsync_folder(each.parent)
 
 
 def _meaning(path: Path, error: OSError) -> PerdureError:

@@ -9,8 +9,10 @@ from typing import Protocol
 
 from perdure import failpoints
 from perdure.errors import Conflict, Damaged, PerdureError
+from perdure.files.fsync import fsync_file, fsync_folder
+from perdure.files.opening import write_all
 from perdure.memory.callers import writing
-from perdure.memory.log.files import OpenFile, flush_file, flush_folder, identity, open_file, read_at, told, write_all
+from perdure.memory.log.files import OpenFile, identity, open_file, read_at, told
 from perdure.memory.log.lock import WAIT_S, LogLock
 from perdure.memory.paths import Places
 
@@ -104,7 +106,7 @@ class Log:
         failpoints.hit("memory.clear.before")
         with told(self.places.failed):
             self.places.failed.unlink(missing_ok=True)
-            flush_folder(self.places.failed.parent)
+            fsync_folder(self.places.failed.parent)
         failpoints.hit("memory.clear.after")
 
     def close(self) -> None:
@@ -141,7 +143,7 @@ class Log:
         """Make the name of the log durable; whoever dies before that leaves the mark to the next one."""
         try:
             failpoints.hit("memory.names.before")
-            flush_folder(self.places.log.parent)
+            fsync_folder(self.places.log.parent)
             failpoints.hit("memory.names.after")
         except OSError as error:
             raise self._failed(error) from error
@@ -171,7 +173,7 @@ class Log:
     def _flush(self, file: OpenFile) -> None:
         try:
             failpoints.hit("memory.flush.before")
-            flush_file(file.fd, only_data=True)
+            fsync_file(file.fd, only_data=True)
             failpoints.hit("memory.flush.after")
         except OSError as error:
             raise self._failed(error, file) from error
@@ -196,8 +198,8 @@ class Log:
         fd = open_file(self.places.failed, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         with suppress(OSError):  # that it is there is enough for all who live; a reboot settles what is on the disk
             write_all(fd, f"{error.strerror} at {moment}, process {os.getpid()}\n".encode())
-            flush_file(fd)
-            flush_folder(self.places.failed.parent)
+            fsync_file(fd)
+            fsync_folder(self.places.failed.parent)
         os.close(fd)
         failpoints.hit("memory.mark.after")
 

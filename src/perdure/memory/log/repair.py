@@ -10,9 +10,11 @@ import orjson
 
 from perdure import failpoints
 from perdure.errors import NotFound
+from perdure.files.fsync import fsync_file, fsync_folder
+from perdure.files.opening import write_all
 from perdure.memory.callers import writing
 from perdure.memory.log.archive import named
-from perdure.memory.log.files import OpenFile, chunks_of, flush_file, flush_folder, open_file, read_at, told, write_all
+from perdure.memory.log.files import OpenFile, chunks_of, open_file, read_at, told
 from perdure.memory.log.lines import Line, line_of, read_line, resummed
 from perdure.memory.log.log import Log, now_ms
 from perdure.memory.log.reading import LONGEST, lines_of
@@ -119,7 +121,7 @@ def _set_aside(places: Places, source: OpenFile, damaged: list[Line]) -> Path:
     _write(path, (chunk for line in damaged for chunk in _with_its_end(source, places, line)))
     _write(path.with_suffix(".json"), iter([orjson.dumps(told_aside, option=orjson.OPT_INDENT_2) + b"\n"]))
     with told(path):
-        flush_folder(path.parent)
+        fsync_folder(path.parent)
     failpoints.hit("memory.quarantine.after")
     return path
 
@@ -133,4 +135,4 @@ def _write(path: Path, chunks: Iterator[bytes]) -> None:
     with told(path):
         for chunk in chunks:
             write_all(file.fd, chunk)
-        flush_file(file.fd)
+        fsync_file(file.fd)

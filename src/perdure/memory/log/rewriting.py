@@ -7,7 +7,9 @@ from pathlib import Path
 
 from perdure import failpoints
 from perdure.errors import Conflict, Unavailable
-from perdure.memory.log.files import OpenFile, chunks_of, flush_file, hand_over, identity, told, write_all
+from perdure.files.fsync import fsync_file
+from perdure.files.opening import write_all
+from perdure.memory.log.files import OpenFile, chunks_of, hand_over, identity, told
 from perdure.memory.log.lock import LogLock
 from perdure.memory.log.log import Log
 
@@ -54,7 +56,7 @@ class Draft:
         self._write_waiting()
         with told(self.path):
             failpoints.hit("memory.draft.before")
-            flush_file(self.fd)
+            fsync_file(self.fd)
             failpoints.hit("memory.draft.after")
 
     def _write(self, data: bytes) -> None:

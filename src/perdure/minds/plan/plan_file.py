@@ -19,8 +19,9 @@ from perdure.minds.plan.plan import (
     Work,
 )
 from perdure.minds.plan.retry_keys import read_retry
-from perdure.minds.plan.yaml_text import MAX_BYTES, Fields, Problems, compose, kind_of, line_of, refusal
+from perdure.minds.plan.yaml_text import MAX_BYTES, Fields, Problems, compose, kind_of, line_of
 from perdure.minds.retry import NO_RETRY
+from perdure.text.strict_yaml import refusal
 
 __all__ = ["Plan", "PlanStep", "parse_plan", "plan_text"]
 

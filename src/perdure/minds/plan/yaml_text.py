@@ -3,23 +3,21 @@
 No aliases, no tags, one document. What a plain scalar means is decided by who reads it, so that `no` stays text.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode
 
 from perdure.errors import Invalid
+from perdure.text import strict_yaml
+from perdure.text.strict_yaml import YamlLimits, refusal
 
 MAX_BYTES = 1024 * 1024
-MAX_DEPTH = 32
-MAX_NODES = 20_000
 MAX_PROBLEMS = 100
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_LIMITS = YamlLimits(deepest=32, most_values=20_000, allows_equal_keys=True)
 
 T = TypeVar("T")
 
@@ -114,30 +112,12 @@ def compose(text: str, name: str) -> Node:
 
     Raises: Invalid when it is no YAML, or YAML that plans do not use.
     """
-    _require_clean(text, name)
-    try:
-        loader = _Loader(text)
-        node: Node | None = loader.get_single_node()
-    except yaml.reader.ReaderError as error:
-        sentence = f"The character U+{ord(text[error.position]):04X} cannot stand in YAML."
-        raise refusal(name, _line_at(text, error.position), sentence) from error
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise refusal(name, mark.line + 1 if mark else 1, _sentence(error)) from error
-    except (
-        ValueError,
-        OverflowError,
-    ) as error:  # PyYAML lets these through for an escape or a version beyond all bounds
-        raise refusal(name, loader.line + 1, "This is not valid YAML: a number in it is too big.") from error
+    if len(text.encode(errors="surrogatepass")) > MAX_BYTES:
+        raise refusal(name, 1, f"The file is larger than {MAX_BYTES // 1024} KiB.")
+    node = strict_yaml.compose(text, name, _LIMITS)
     if node is None:
         raise refusal(name, 1, "The file is empty; a plan has a goal and steps.")
     return node
-
-
-def refusal(name: str, line: int, sentence: str) -> Invalid:
-    """Make the error for a file in which one problem hides all others."""
-    message = f"{name}:{line}: {sentence}"
-    return Invalid(message, errors=[message])
 
 
 def line_of(node: Node) -> int:
@@ -183,62 +163,3 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
     """Return how a sentence about an unknown word ends: with the nearest known word, or with a full stop."""
     near = get_close_matches(word, known, n=1)
     return f"; did you mean {near[0]!r}?" if near else "."
-
-
-class _Loader(yaml.BaseLoader):
-    """Refuses on the way what could make a small text grow, so that nothing big is ever built."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self._depth = self._nodes = 0
-
-    def compose_node(self, parent: Node | None, index: Any) -> Node | None:
-        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
-        if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
-            raise _refused(event, "Anchors (&) and aliases (*) are not allowed in a plan; write the value out.")
-        if event.tag is not None:
-            raise _refused(event, f"Tags ({event.tag}) are not allowed in a plan; put text in quotes.")
-        if self._depth >= MAX_DEPTH:
-            raise _refused(event, f"This is nested more than {MAX_DEPTH} levels deep.")
-        if self._nodes >= MAX_NODES:
-            raise _refused(event, f"The file has more than {MAX_NODES} values.")
-        self._nodes += 1
-        self._depth += 1
-        node = super().compose_node(parent, index)
-        self._depth -= 1
-        return _checked(node)
-
-
-def _checked(node: Node | None) -> Node | None:
-    """Refuse what only an escape can write: a text that no program can be given."""
-    if isinstance(node, ScalarNode):
-        if "\0" in node.value:
-            raise _refused(node, "A text contains a NUL character.")
-        if _SURROGATE.search(node.value):
-            raise _refused(node, "A text contains half of a surrogate pair, which is no UTF-8.")
-    return node
-
-
-def _refused(at: Any, sentence: str) -> yaml.MarkedYAMLError:
-    return yaml.MarkedYAMLError(problem=sentence, problem_mark=at.start_mark)
-
-
-def _require_clean(text: str, name: str) -> None:
-    """Refuse a text that is too big, or that was no UTF-8."""
-    if len(text.encode(errors="surrogatepass")) > MAX_BYTES:
-        raise refusal(name, 1, f"The file is larger than {MAX_BYTES // 1024} KiB.")
-    if (nul := text.find("\0")) >= 0:
-        raise refusal(name, _line_at(text, nul), "The file contains a NUL character.")
-    if half := _SURROGATE.search(text):
-        raise refusal(name, _line_at(text, half.start()), "The file is not UTF-8.")
-
-
-def _line_at(text: str, position: int) -> int:
-    return text.count("\n", 0, position) + 1
-
-
-def _sentence(error: yaml.MarkedYAMLError) -> str:
-    problem = error.problem or error.context or "it cannot be read"
-    if "'\\t'" in problem:
-        return "A tab cannot indent in YAML; use spaces."
-    return problem if problem.endswith(".") else f"This is not valid YAML: {problem}."

@@ -23,9 +23,12 @@ from typing import BinaryIO
 
 from perdure import failpoints
 from perdure.errors import Damaged, Invalid, Unavailable, from_os_error
-from perdure.settings import FILE_MODE, FOLDER_MODE, ensure_folder
-from perdure.store.backup.durable import fsync, new_file
+from perdure.files.folders import FOLDER_MODE, ensure_folder
+from perdure.files.fsync import fsync_file, fsync_folder
+from perdure.files.opening import FILE_MODE, create_exclusive
+from perdure.store.backup.new_file import new_file
 from perdure.store.backup.places import DATABASE
+from perdure.text.strict_json import PAYLOAD, parse_json
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -213,14 +216,14 @@ def _place(name: str, places: Mapping[str, Path], source: Path) -> Path:
 def _unpack(content: BinaryIO | object, name: str, place: Path) -> Entry:
     ensure_folder(place.parent)
     sha256, size = hashlib.sha256(), 0
-    with place.open("xb") as file:
-        place.chmod(FILE_MODE)
+    with os.fdopen(create_exclusive(place), "wb") as file:
         while data := content.read(_CHUNK):  # type: ignore[union-attr]
             file.write(data)
             sha256.update(data)
             size += len(data)
-    fsync(place)
-    fsync(place.parent)
+        file.flush()
+        fsync_file(file.fileno())
+    fsync_folder(place.parent)
     return Entry(name, size, sha256.hexdigest())
 
 
@@ -234,14 +237,17 @@ def _read_manifest(text: bytes, source: Path) -> Manifest:
     if not text:
         raise Damaged(f"{source} is not whole: its manifest is missing. Use another backup.")
     try:
-        content = json.loads(text)
+        content = parse_json(text, MANIFEST, PAYLOAD)
+    except Invalid as error:
+        raise Damaged(f"{source} has a manifest that cannot be read: {error.detail} Use another backup.") from error
+    try:
         if content["format"] != FORMAT:
             raise Invalid(f"{source} has format {content['format']}; this Perdure reads format {FORMAT}.")
         entries = tuple(Entry(**entry) for entry in content.pop("entries"))
         manifest = Manifest(**content | {"entries": entries, "left_out": tuple(content["left_out"])})
         if not all(isinstance(entry.path, str) for entry in manifest.entries):
             raise TypeError("a path is a text")
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (TypeError, KeyError, AttributeError) as error:
         raise Damaged(f"{source} has a manifest that cannot be read. Use another backup.") from error
     return manifest
 

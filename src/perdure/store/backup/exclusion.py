@@ -13,7 +13,7 @@ from typing import Self
 from perdure.errors import Conflict, Unavailable
 from perdure.filelock.lock import FileLock
 from perdure.filelock.names import NameLock
-from perdure.settings import ensure_folder
+from perdure.files.folders import ensure_folder
 from perdure.store.backup.places import Places
 from perdure.store.backup.restore_plan import Plan
 from perdure.store.sqlite import files

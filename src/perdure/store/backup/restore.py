@@ -13,9 +13,10 @@ from pathlib import Path
 
 from perdure.errors import Conflict, Damaged, Invalid, NotFound, from_os_error
 from perdure.filelock.lock import FileLock
-from perdure.settings import CONFIG_FILE, FOLDER_MODE, ensure_folder
+from perdure.files.folders import FOLDER_MODE, ensure_folder
+from perdure.files.fsync import fsync_path
+from perdure.settings import CONFIG_FILE
 from perdure.store.backup.archive import Manifest, unpack_archive
-from perdure.store.backup.durable import fsync
 from perdure.store.backup.exclusion import Exclusion, in_use
 from perdure.store.backup.places import DATABASE, Places, has_unfinished_restore, is_restore_pending
 from perdure.store.backup.restore_plan import (
@@ -159,7 +160,7 @@ def _check_database(path: Path, source: Path) -> None:
         raise Damaged(f"{source} holds a damaged database: {' '.join(problems[0].split())}. Use another backup.")
     with faults.translated(source):
         files.open_for_writing(path).close()
-    fsync(path)
+    fsync_path(path)
 
 
 def _has_tables(target: PostgresTarget) -> bool:

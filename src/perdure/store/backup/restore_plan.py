@@ -12,11 +12,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from perdure import failpoints
-from perdure.errors import Conflict, Damaged
-from perdure.store.backup.durable import fsync, new_file, unused
+from perdure.errors import Conflict, Damaged, Invalid
+from perdure.files.atomic import rename_durably, unused
+from perdure.files.fsync import fsync_folder
+from perdure.store.backup.new_file import new_file
 from perdure.store.backup.places import PLAN, Places, all_places
 from perdure.store.sqlite import files
 from perdure.store.target import PostgresTarget
+from perdure.text.strict_json import PAYLOAD, parse_json
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +96,7 @@ def finish(places: Places, lock_folders: Callable[[Plan], None]) -> Restored | N
         aside += [str(kept) for kept in _carry_out(Path(swap.new), Path(swap.place), Path(swap.aside))]
     failpoints.hit("store.restore.done.before")
     (places.home / PLAN).unlink()
-    fsync(places.home)
+    fsync_folder(places.home)
     failpoints.hit("store.restore.done.after")
     restored = [*([plan.database] if plan.dump else []), *(swap.place for swap in plan.swaps)]
     log.info("restored %s; aside: %s", ", ".join(restored), ", ".join(aside) or "nothing")
@@ -108,7 +111,7 @@ def _read_plan(path: Path, places: Places) -> Plan:
     try:
         if not path.is_file():
             raise ValueError("it is no file")
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parse_json(path.read_bytes(), str(path), PAYLOAD)
         plan = Plan(**content | {"swaps": tuple(Swap(**swap) for swap in content["swaps"])})
         expected = {str(place): str(files.staged_path(place)) for place in all_places(places)}
         is_ours = all(
@@ -116,7 +119,7 @@ def _read_plan(path: Path, places: Places) -> Plan:
             for swap in plan.swaps
         )
         is_ours = is_ours and plan.dump in (None, *expected.values())
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, Invalid, ValueError, TypeError, KeyError) as error:
         raise Damaged(f"{path} cannot be read, so the restore that it belongs to cannot go on.") from error
     if not is_ours or (plan.home, plan.database) != (str(places.home), places.database.shown):
         raise Conflict(
@@ -142,10 +145,9 @@ def _carry_out(new: Path, place: Path, aside: Path) -> list[Path]:
             old.rename(then)
         if os.path.lexists(then):
             moved.append(then)
-    fsync(place.parent)
+    fsync_folder(place.parent)
     failpoints.hit("store.restore.swap.between")
-    new.rename(place)
-    fsync(place.parent)
+    rename_durably(new, place)
     failpoints.hit("store.restore.swap.after")
     return moved[:1]
 

@@ -11,11 +11,13 @@ from perdure.errors import Conflict, NotFound
 from perdure.forge.ports import BotSummary, BotVersion, BuilderMemoryEntry, VersionSummary
 from perdure.store.builder.choices import forget_bot, remember, require_choice
 from perdure.store.builder.lists import list_bots
-from perdure.store.builder.texts import damaged, from_json, is_text, require_limit, require_texts, to_json
+from perdure.store.builder.texts import damaged, from_json, require_limit, require_texts
 from perdure.store.client import DatabaseClient
 from perdure.store.on_demand import ClientUser, Place
 from perdure.store.schema.forge import bot_versions, bots, builder_drafts
 from perdure.store.transaction import Transaction
+from perdure.text.storable import is_storable
+from perdure.text.strict_json import dump_json
 
 _JSONS = ("files", "sha256", "config", "conversation", "provenance")
 _WHOLE = sa.select(bots.c.slug, bot_versions).join_from(bots, bot_versions, bots.c.id == bot_versions.c.bot_id)
@@ -50,13 +52,13 @@ class SqlBotStore(ClientUser):
 
     async def mark_current(self, bot_id: str, number: int) -> None:
         """See BotStore.mark_current."""
-        if not is_text(bot_id):
+        if not is_storable(bot_id):
             raise NotFound(f"There is no bot with the id {bot_id!r}.")
         await self._client.transaction(lambda tx: _mark_current(tx, bot_id, number))
 
     async def made_by(self, session_id: str) -> BotVersion | None:
         """See BotStore.made_by."""
-        if not is_text(session_id):
+        if not is_storable(session_id):
             return None
         return await self._client.read(lambda tx: _made_by(tx, session_id))
 
@@ -73,7 +75,7 @@ class SqlBotStore(ClientUser):
         """See BotStore.versions."""
         if limit is not None:
             require_limit(limit)
-        rows = await self._client.read(lambda tx: _summaries(tx, slug, limit, before)) if is_text(slug) else None
+        rows = await self._client.read(lambda tx: _summaries(tx, slug, limit, before)) if is_storable(slug) else None
         if rows is None:
             raise NotFound(f"There is no bot {slug!r}.")
         return [
@@ -87,13 +89,13 @@ class SqlBotStore(ClientUser):
 
     async def delete_bot(self, slug: str, number: int | None = None, *, with_choices: bool = False) -> None:
         """See BotStore.delete_bot."""
-        if not is_text(slug):
+        if not is_storable(slug):
             raise NotFound(f"There is no bot {slug!r}.")
         await self._client.transaction(lambda tx: _delete(tx, slug, number, with_choices=with_choices))
 
     async def _one(self, slug: str, which: sa.ColumnElement[bool], missing: str) -> BotVersion:
         query = _WHOLE.where(bots.c.slug == slug, which)
-        row = await self._client.read(lambda tx: tx.execute(query).first()) if is_text(slug) else None
+        row = await self._client.read(lambda tx: tx.execute(query).first()) if is_storable(slug) else None
         if row is None:
             raise NotFound(missing)
         return _version(row)
@@ -123,7 +125,7 @@ def _save(
         _change_bot(tx, version)
     columns = ("bot_id", "number", "state", "origin", "name", "category", "session_id")
     values = {name: getattr(version, name) for name in columns}
-    parts = {name: to_json(f"{name} of a bot", getattr(version, name)) for name in _JSONS}
+    parts = {name: dump_json(getattr(version, name), f"The {name} of a bot").decode() for name in _JSONS}
     tx.execute(sa.insert(bot_versions).values(**values, **parts, created_at=version.created_at_us))
     if choice is not None:
         remember(tx, choice)

@@ -8,10 +8,12 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from perdure.errors import Damaged, NotFound
 from perdure.forge.ports import BuilderMemoryEntry, ChoicePlace
-from perdure.store.builder.texts import damaged, from_json, is_text, require_limit, require_texts, to_json
+from perdure.store.builder.texts import damaged, from_json, require_limit, require_texts
 from perdure.store.on_demand import ClientUser
 from perdure.store.schema.forge import builder_memory
 from perdure.store.transaction import Transaction
+from perdure.text.storable import is_storable
+from perdure.text.strict_json import dump_json
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +31,7 @@ class SqlBuilderMemoryStore(ClientUser):
     ) -> Sequence[BuilderMemoryEntry]:
         """See BuilderMemoryStore.recall_by_category."""
         require_limit(limit)
-        if not is_text(category):
+        if not is_storable(category):
             return []
         of_category = _NEWEST.where(builder_memory.c.purpose_category == category)
         return await self._recalled(_page(of_category, limit, before))
@@ -44,7 +46,7 @@ class SqlBuilderMemoryStore(ClientUser):
     async def remove_choice(self, choice_id: str) -> None:
         """See BuilderMemoryStore.remove_choice."""
         gone = sa.delete(builder_memory).where(builder_memory.c.id == choice_id)
-        found = await self._client.transaction(lambda tx: tx.execute(gone).rowcount) if is_text(choice_id) else 0
+        found = await self._client.transaction(lambda tx: tx.execute(gone).rowcount) if is_storable(choice_id) else 0
         if not found:
             raise NotFound(f"There is no choice {choice_id[:60]!r}. `perdure choice list` shows those that there are.")
 
@@ -84,7 +86,7 @@ def remember(tx: Transaction, entry: BuilderMemoryEntry) -> None:
         "initial_description": entry.initial_description,
         "chosen_tone": entry.chosen_tone,
         "chosen_model": entry.chosen_model,
-        "chosen_skills": to_json("skills of a choice", entry.chosen_skills),
+        "chosen_skills": dump_json(entry.chosen_skills, "The skills of a choice").decode(),
         "bot_slug": entry.bot_slug,
         "created_at": entry.created_at_us,
     }

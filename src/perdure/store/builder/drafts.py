@@ -5,13 +5,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from perdure.errors import Conflict, Damaged, NotFound
-from perdure.forge.ports import BuilderDraft, BuilderDraftSummary, DraftPlace, Once
+from perdure.forge.ports import BuilderDraft, BuilderDraftSummary, DraftPlace, IdempotentCall
 from perdure.store.builder.lists import MODES, PHASES, find_drafts, list_drafts
-from perdure.store.builder.texts import is_text, require_texts
+from perdure.store.builder.texts import require_texts
 from perdure.store.client import DatabaseClient
-from perdure.store.idempotency import keep_once
+from perdure.store.idempotency import keep_call
 from perdure.store.on_demand import ClientUser, Place
 from perdure.store.raw import RawTransaction, Values
+from perdure.text.storable import is_storable
 
 _BY_ID = (
     "SELECT session_id, created_at, schema_version, revision, initial_description, phase, mode, question_count,"
@@ -45,7 +46,7 @@ class SqlBuilderDraftStore(ClientUser):
         self,
         draft: BuilderDraft,
         expected_revision: int,
-        once: Once | None = None,
+        once: IdempotentCall | None = None,
         *,
         over: BuilderDraft | None = None,
     ) -> BuilderDraft:
@@ -63,7 +64,7 @@ class SqlBuilderDraftStore(ClientUser):
 
     async def load_draft(self, session_id: str) -> BuilderDraft:
         """See BuilderDraftStore.load_draft."""
-        if not is_text(session_id):
+        if not is_storable(session_id):
             raise _missing(session_id)
         row = await self._client.read_raw(lambda raw: raw.first(_BY_ID, session_id))
         if row is None:
@@ -80,12 +81,12 @@ class SqlBuilderDraftStore(ClientUser):
 
     async def delete_draft(self, session_id: str, expected_revision: int | None = None) -> None:
         """See BuilderDraftStore.delete_draft."""
-        if not is_text(session_id):
+        if not is_storable(session_id):
             raise _missing(session_id)
         await self._client.write_raw(lambda raw: _delete(raw, session_id, expected_revision))
 
 
-def _save(raw: RawTransaction, draft: BuilderDraft, once: Once | None, over: BuilderDraft | None) -> int:
+def _save(raw: RawTransaction, draft: BuilderDraft, once: IdempotentCall | None, over: BuilderDraft | None) -> int:
     """Store a draft over the revision before, with the call that it is saved for; return when it was made.
 
     Raises: Conflict
@@ -102,7 +103,7 @@ def _save(raw: RawTransaction, draft: BuilderDraft, once: Once | None, over: Bui
         # asked behind the insert, which waits for an assembly of the same session to end
         raise Conflict("the session has made a bot")
     if once is not None:
-        keep_once(raw, once, draft.updated_at_us)
+        keep_call(raw, once, draft.updated_at_us)
     return int(row[0])
 
 

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from perdure.errors import Invalid
 from perdure.forge.ports import BotSummary, BuilderDraftSummary, BuilderMode, BuilderPhase, DraftPlace
-from perdure.store.builder.texts import is_text, require_limit
+from perdure.store.builder.texts import require_limit
 from perdure.store.client import DatabaseClient
 from perdure.store.raw import RawTransaction, Values
+from perdure.text.storable import is_storable
 
 _DRAFTS = "SELECT session_id, initial_description, phase, mode, revision, updated_at FROM builder_drafts"
 _NEWEST_FIRST = "ORDER BY updated_at DESC, session_id DESC LIMIT ?"
@@ -25,7 +26,7 @@ async def list_drafts(
 ) -> Sequence[BuilderDraftSummary]:
     """See BuilderDraftStore.list_drafts."""
     require_limit(limit)
-    if before is not None and not is_text(before[1]):
+    if before is not None and not is_storable(before[1]):
         raise Invalid(f"{before[1]!r} can be no session id.")
     return await client.read_raw(lambda raw: _listed(raw, limit, before))
 
@@ -33,7 +34,7 @@ async def list_drafts(
 async def find_drafts(client: DatabaseClient, prefix: str, *, limit: int = 50) -> Sequence[BuilderDraftSummary]:
     """See BuilderDraftStore.find_drafts."""
     require_limit(limit)
-    if not is_text(prefix):
+    if not is_storable(prefix):
         return []
     return await client.read_raw(
         lambda raw: [_draft(row) for row in raw.execute(_BY_PREFIX, len(prefix), prefix, limit)]
@@ -43,7 +44,7 @@ async def find_drafts(client: DatabaseClient, prefix: str, *, limit: int = 50) -
 async def list_bots(client: DatabaseClient, *, limit: int = 50, before: str | None = None) -> Sequence[BotSummary]:
     """See BotStore.list_bots."""
     require_limit(limit)
-    if before is not None and not is_text(before):
+    if before is not None and not is_storable(before):
         raise Invalid(f"{before!r} can be no slug.")
     after, values = ("", ()) if before is None else (" AND slug > ?", (before,))
     statement = f"{_BOTS}{after} ORDER BY slug LIMIT ?"

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from perdure.errors import Conflict, Damaged, Invalid, NotFound
 from perdure.kernel.calls.children import end_key
 from perdure.kernel.events import NO_HASH, is_same_content
 from perdure.kernel.ports import FINAL, Ended, Event, ForkedFrom, InboxRow, Status, Summary
+from perdure.text.storable import require_storable
+from perdure.text.strict_json import dump_json
 
 LONGEST_KEY = 200
 
@@ -145,8 +145,7 @@ def require_key(key: object) -> None:
         raise Invalid(f"A key is a text; found {type(key).__name__}.")
     if not 1 <= len(key) <= LONGEST_KEY:
         raise Invalid(f"A key has 1 to {LONGEST_KEY} characters; found {len(key)}.")
-    if "\0" in key or any("\ud800" <= character <= "\udfff" for character in key):
-        raise Invalid("A key is a text of Unicode characters without NUL; found something else in it.")
+    require_storable(key, "A key")
 
 
 def not_failed(goal_id: str, status: Status) -> Conflict:
@@ -215,7 +214,4 @@ def json_text(payload: dict[str, Any]) -> str:
 
     Raises: Invalid
     """
-    try:
-        return orjson.dumps(payload).decode()
-    except TypeError as error:
-        raise Invalid(f"A value cannot be kept as JSON: {error}.") from error
+    return dump_json(payload, "A value").decode()

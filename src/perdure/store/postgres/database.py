@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from perdure.errors import Conflict, Invalid
-from perdure.store.backup.durable import new_file
+from perdure.store.backup.new_file import new_file
 from perdure.store.commit_watch import CommitWatch
 from perdure.store.database import Connected, Health
 from perdure.store.executor import Executor

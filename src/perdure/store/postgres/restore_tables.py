@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from perdure import failpoints
 from perdure.errors import Conflict, Damaged
-from perdure.store.backup.durable import fsync
+from perdure.files.fsync import fsync_folder
 from perdure.store.postgres import faults, tools
 from perdure.store.postgres.connection import MIGRATION_LOCK, OURS, connect
 from perdure.store.target import PostgresTarget
@@ -55,7 +55,7 @@ def swap_tables(target: PostgresTarget, dump: Path, mark: str) -> str | None:
         if not has_tables(target):
             raise Damaged(f"pg_restore put no table of ours into {target.shown}. What was there is in {aside}.")
     dump.unlink()
-    fsync(dump.parent)
+    fsync_folder(dump.parent)
     failpoints.hit("store.restore.swap.after")
     return aside
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 
 from perdure.errors import Invalid, NotFound
 from perdure.projects.ports import TaskEdge
-from perdure.store.builder.texts import is_text
 from perdure.store.client import DatabaseClient
 from perdure.store.on_demand import ClientUser, Place
 from perdure.store.raw import RawTransaction
+from perdure.text.storable import is_storable
 
 _LOCK = "UPDATE projects SET updated_at = updated_at WHERE id = ? RETURNING id"
 """Locks the row until the commit, as FOR UPDATE does; SQLite, which has one writer, does not know FOR UPDATE."""
@@ -45,13 +45,13 @@ class SqlTaskDependencies(ClientUser):
 
     async def add_dependencies(self, project_id: str, edges: Sequence[TaskEdge]) -> None:
         """See TaskDependencies.add_dependencies."""
-        if not is_text(project_id):
+        if not is_storable(project_id):
             raise NotFound(f"There is no project {project_id!r}.")
         await self._client.write_raw(lambda raw: _add_all(raw, project_id, edges, self._now_us()))
 
     async def list_dependencies(self, project_id: str) -> Sequence[TaskEdge]:
         """See TaskDependencies.list_dependencies."""
-        if not is_text(project_id):
+        if not is_storable(project_id):
             return []
         return await self._client.read_raw(lambda raw: [TaskEdge(*row) for row in raw.execute(_LIST, project_id)])
 
@@ -61,7 +61,7 @@ def _add_all(raw: RawTransaction, project_id: str, edges: Sequence[TaskEdge], no
         raise NotFound(f"There is no project {project_id!r}.")
     for edge in edges:
         for task_id in (edge.task_id, edge.depends_on_id):
-            if not is_text(task_id) or raw.first(_TASK, project_id, task_id) is None:
+            if not is_storable(task_id) or raw.first(_TASK, project_id, task_id) is None:
                 raise NotFound(f"There is no task {task_id!r} in the project {project_id!r}.")
         _require_no_cycle(raw, project_id, edge)
         raw.execute(_INSERT, project_id, edge.task_id, edge.depends_on_id, now_us)

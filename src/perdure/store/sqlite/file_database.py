@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from perdure.errors import Damaged, PerdureError, Unavailable
 from perdure.filelock.lock import FileLock
-from perdure.settings import ensure_folder
+from perdure.files.folders import ensure_folder
 from perdure.store.commit_watch import CommitWatch
 from perdure.store.database import Connected, Health
 from perdure.store.executor import Executor

@@ -19,8 +19,8 @@ from pathlib import Path
 from perdure import failpoints
 from perdure.errors import Conflict, Damaged, Invalid, Unavailable, from_os_error
 from perdure.filelock.lock import FileLock
-from perdure.settings import FILE_MODE
-from perdure.store.backup.durable import fsync, new_file, unused
+from perdure.files.atomic import part_file, unused
+from perdure.store.backup.new_file import new_file
 from perdure.store.migrations import CHAIN, Chain
 from perdure.store.sqlite import faults
 from perdure.store.sqlite.connection import APPLICATION_ID, connect, engine_over, pragma
@@ -140,23 +140,26 @@ def create(path: Path, chain: Chain, *, migrate: bool) -> None:
         )
     for leftover in path.parent.glob(f".{path.name}.new-*"):
         leftover.unlink(missing_ok=True)  # of a process that was killed here; we hold the lock
-    new = path.with_name(f".{path.name}.new-{secrets.token_hex(4)}")
     try:
-        os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE))
+        with part_file(path, name=f".{path.name}.new-{secrets.token_hex(4)}") as part:
+            part.close()
+            _fill(part.path, chain, migrate=migrate)
+            part.fsync()
+            failpoints.hit("store.create.before")
+            part.replace()
     except OSError as error:
         raise from_os_error(f"The folder {path.parent} cannot be written", error) from error
+    failpoints.hit("store.create.after")
+
+
+def _fill(new: Path, chain: Chain, *, migrate: bool) -> None:
     try:
         adopt(new)
         if migrate:
             upgrade(new, chain)
-        fsync(new)
-        failpoints.hit("store.create.before")
-        new.rename(path)
     finally:
-        for part in (new, *side_paths(new)):
-            part.unlink(missing_ok=True)
-    fsync(path.parent)
-    failpoints.hit("store.create.after")
+        for beside in side_paths(new):
+            beside.unlink(missing_ok=True)
 
 
 def recognise(path: Path, chain: Chain = CHAIN, *, shown: Path | None = None) -> Probe:

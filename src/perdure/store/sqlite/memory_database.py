@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from perdure.store.backup.durable import new_file
+from perdure.store.backup.new_file import new_file
 from perdure.store.database import Connected, Health
 from perdure.store.executor import Executor
 from perdure.store.group_commit import GroupCommit

@@ -15,7 +15,8 @@ from pathlib import Path
 import orjson
 
 from perdure.errors import PerdureError, Unavailable
-from perdure.settings import FILE_MODE, ensure_folder
+from perdure.files.folders import ensure_folder
+from perdure.files.opening import open_file
 from perdure.tools.exec.processes import Birth
 
 log = logging.getLogger(__name__)
@@ -114,11 +115,11 @@ def _remove_empty(folders: set[Path]) -> None:
 
 def _opened(path: Path) -> int:
     """Open a note to be written; its folder is there, but for the first of a goal."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     with suppress(FileNotFoundError):
-        return os.open(path, flags, FILE_MODE)
+        return open_file(path, flags)
     ensure_folder(path.parent)
-    return os.open(path, flags, FILE_MODE)
+    return open_file(path, flags)
 
 
 def _file_name(name: str) -> str:

@@ -12,7 +12,8 @@ from perdure.errors import Conflict, Invalid, KeyTaken
 from perdure.kernel.calls.children import RESERVED_PREFIX
 from perdure.kernel.calls.decisions import denied
 from perdure.kernel.events import Decision, Limits, content_of
-from perdure.kernel.ports import Once, Summary
+from perdure.kernel.ports import Summary
+from perdure.text.storable import is_storable
 
 OnFailed = Literal["raise", "retry", "return"]
 """What `run` does about a goal that failed: raise, retry it once and then raise, or return its result."""
@@ -85,11 +86,6 @@ def id_or_key(given_id: Any, given_key: Any) -> str:
     return f"{KEY_PREFIX}{key(given_key, is_childs=True)}"
 
 
-def is_storable(text: str) -> bool:
-    """Tell whether every database can store a text: it has no NUL and no lone surrogate."""
-    return not any(character == "\0" or "\ud800" <= character <= "\udfff" for character in text)
-
-
 def key(given: Any, *, is_childs: bool = False) -> str | None:
     """Return a key, if there is one; only the key of a child can begin with the prefix that is reserved for these.
 
@@ -144,15 +140,6 @@ def _is_denial(outcome: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
     expected = content_of(denied(Decision(outcome["call_id"], "deny", given["value"])))
     is_its_call = given["call_id"] in (None, outcome["call_id"])
     return is_its_call and given["decision"] == "deny" and outcome.get("error") == expected["error"]
-
-
-def require_same(once: Once, known: Once) -> None:
-    """See that a key is used for the call that it was used for before.
-
-    Raises: KeyTaken
-    """
-    if (once.route, once.body_sha256) != (known.route, known.body_sha256):
-        raise KeyTaken(f"The key {once.key!r} was used for another call, of {known.route}. Use a new one.")
 
 
 def number(name: str, given: Any, least: int) -> int:

@@ -1,8 +1,7 @@
 """Goals over HTTP: start, look, go on, decide, signal, fork, end."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -11,16 +10,17 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from perdure.app.goals.arguments.run_options import Reopening
-from perdure.app.goals.arguments.validate import reached, require_same
+from perdure.app.goals.arguments.validate import reached
 from perdure.app.goals.details import read_detail
 from perdure.app.goals.new_goal import NewGoal, of_command, of_flow, of_plan_text
 from perdure.app.goals.query import Filters
 from perdure.app.goals.reader import PAGE_BYTES
+from perdure.app.idempotency import Idempotency
 from perdure.app.wire.goal_view import GoalView
 from perdure.app.wire.resources.goals import Goal, GoalDetail
 from perdure.app.wire.resources.unions import Event
 from perdure.app.workers.flows import load_flow
-from perdure.errors import Conflict, Denied, Exhausted, Invalid, NotFound
+from perdure.errors import Denied, Invalid, NotFound
 from perdure.interfaces.api.auth.security_middleware import wants_stream
 from perdure.interfaces.api.dependencies import BASE, Called, Cursor, JsonRoute, Limit, Served, Surface
 from perdure.interfaces.api.envelope import from_cursor, page, reply
@@ -37,7 +37,7 @@ from perdure.interfaces.api.schemas.goals import (
 )
 from perdure.interfaces.api.schemas.problems import refusals
 from perdure.interfaces.api.streams import event_stream
-from perdure.kernel.ports import Once
+from perdure.kernel.ports import IdempotentCall
 
 
 def _require_plain_path(request: Request) -> None:
@@ -91,8 +91,8 @@ async def create_goal(body: GoalBody, served: Served, once: Called) -> Response:
     10,000 are queued, the answer is 429.
     """
     new = await _new(body, served)
-    async with _named(served, once) as key:
-        goal = await served.serving.start(replace(new, key=key))
+    key = None if once is None else once.key
+    goal = await _kept_first(served, once, "", lambda: served.serving.start(replace(new, key=key)))
     return await _reply(served, goal, status=201)
 
 
@@ -157,9 +157,8 @@ async def retry_goal(goal_id: GoalId, served: Served, once: Called, body: RetryB
     """
     wanted = body or RetryBody()
     goal = await served.p.goals.get(goal_id)
-    async with _named(served, once, goal.id) as key:
-        again = Reopening(wanted.reason, wanted.limits.as_limits(), key)
-        retried = await served.serving.retry(goal.id, again)
+    again = Reopening(wanted.reason, wanted.limits.as_limits(), None if once is None else once.key)
+    retried = await _kept_first(served, once, goal.id, lambda: served.serving.retry(goal.id, again))
     return await _reply(served, retried)
 
 
@@ -172,16 +171,17 @@ async def fork_goal(goal_id: GoalId, body: ForkBody, served: Served, once: Calle
     nothing.
     """
     goal = await served.p.goals.get(goal_id)
-    async with _named(served, once, goal.id) as key:
-        fork = await served.p.goals.fork(
-            goal.id,
-            body.at,
-            before=body.before,
-            after=body.after,
-            repeat=body.repeat,
-            take_key=body.take_key,
-            key=key,
-        )
+    copy = partial(
+        served.p.goals.fork,
+        goal.id,
+        body.at,
+        before=body.before,
+        after=body.after,
+        repeat=body.repeat,
+        take_key=body.take_key,
+        key=None if once is None else once.key,
+    )
+    fork = await _kept_first(served, once, goal.id, copy)
     return await _reply(served, fork, status=201)
 
 
@@ -195,8 +195,9 @@ async def cancel_goal(goal_id: GoalId, served: Served, once: Called, body: Cance
     """
     wanted = body or CancelBody()
     goal = await served.p.goals.get(goal_id)
-    async with _named(served, once, goal.id) as key:
-        cancelled = await served.serving.cancel(goal.id, reason=wanted.reason, now=wanted.now, key=key)
+    key = None if once is None else once.key
+    cancel = partial(served.serving.cancel, goal.id, reason=wanted.reason, now=wanted.now, key=key)
+    cancelled = await _kept_first(served, once, goal.id, cancel)
     return await _reply(served, cancelled)
 
 
@@ -204,8 +205,9 @@ async def cancel_goal(goal_id: GoalId, served: Served, once: Called, body: Cance
 async def decide(goal_id: GoalId, body: DecisionBody, served: Served, once: Called) -> Response:
     """Decide about a call that waits for a person."""
     goal = await served.p.goals.get(goal_id)
-    async with _named(served, once, goal.id) as key:
-        told = await served.p.goals.decide(goal.id, body.decision, call_id=body.call_id, value=body.value, key=key)
+    key = None if once is None else once.key
+    choose = partial(served.p.goals.decide, goal.id, body.decision, call_id=body.call_id, value=body.value, key=key)
+    told = await _kept_first(served, once, goal.id, choose)
     return await _gone_on(served, told)
 
 
@@ -213,8 +215,9 @@ async def decide(goal_id: GoalId, body: DecisionBody, served: Served, once: Call
 async def signal(goal_id: GoalId, body: SignalBody, served: Served, once: Called) -> Response:
     """Tell a goal something that it waits for, or will wait for."""
     goal = await served.p.goals.get(goal_id)
-    async with _named(served, once, goal.id) as key:
-        told = await served.p.goals.signal(goal.id, body.name, body.payload, key=key)
+    key = None if once is None else once.key
+    send = partial(served.p.goals.signal, goal.id, body.name, body.payload, key=key)
+    told = await _kept_first(served, once, goal.id, send)
     return await _gone_on(served, told)
 
 
@@ -224,23 +227,14 @@ async def _gone_on(served: Surface, goal: GoalView) -> Response:
     return await _reply(served, goal)
 
 
-@asynccontextmanager
-async def _named(served: Surface, once: Once | None, goal_id: str = "") -> AsyncIterator[str | None]:
-    """Note a call under its key for the time that it is made; the goal is then told once, however often it is repeated.
-
-    A call that is refused, and so has changed nothing, leaves its key free.
+async def _kept_first(
+    served: Surface, once: IdempotentCall | None, goal_id: str, change: Callable[[], Awaitable[GoalView]]
+) -> GoalView:
+    """Keep the key of a call, then change the goal; the event that the key is on too makes a repeat change nothing.
 
     Raises: KeyTaken when the key names another call.
     """
-    if once is None:
-        yield None
-        return
-    require_same(once, await served.p.keys.keep(replace(once, subject=goal_id)))
-    try:
-        yield once.key
-    except (Invalid, NotFound, Conflict, Denied, Exhausted):
-        await served.p.keys.forget(once)
-        raise
+    return await Idempotency(served.p.keys).kept_first(once, goal_id, change)
 
 
 async def _new(body: GoalBody, served: Surface) -> NewGoal:

@@ -1,7 +1,6 @@
 """The Forge chat: one socket speaks to one session, and every turn is saved before it is sent."""
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -18,7 +17,9 @@ from perdure.interfaces.api.connections import Line
 from perdure.interfaces.api.dependencies import Served, Surface
 from perdure.interfaces.api.json_body import MOST_ON_LOOP_BYTES, parse_json
 from perdure.interfaces.api.sockets.push import refuse, until_ended
-from perdure.kernel.ports import Once
+from perdure.kernel.ports import IdempotentCall
+from perdure.text.strict_json import SYNTAX
+from perdure.text.strict_json import parse_json as parse_strictly
 
 router = APIRouter()
 
@@ -217,13 +218,13 @@ class _Chat:
         request = frame.model_dump(include={"name", "description", "capabilities"})
         return await self._skills.create(request, once=once)
 
-    def _once(self, frame: Frame) -> Once | None:
+    def _once(self, frame: Frame) -> IdempotentCall | None:
         """Name the call of a frame with an id, so that it is done once, also when it is sent again on a new socket."""
         if frame.id is None:
             return None
         said = orjson.dumps(frame.model_dump(), option=orjson.OPT_SORT_KEYS)
         key = f"socket/{self._session_id}/{frame.id}"
-        return Once(key, f"{frame.type} {self._session_id}", hashlib.sha256(said).digest())
+        return IdempotentCall(key, f"{frame.type} {self._session_id}", hashlib.sha256(said).digest())
 
     async def _send(self, frame: Mapping[str, Any]) -> None:
         self._revision = frame.get("revision", self._revision)
@@ -258,8 +259,10 @@ def _reply_to(received: str | None) -> Plain:
     A large frame is not read a second time: that would be done on the event loop.
     """
     try:
-        said = json.loads(received or "") if len(received or "") <= MOST_ON_LOOP_BYTES else None
-    except (ValueError, RecursionError):
+        said = (
+            parse_strictly(received or "", "The frame", SYNTAX) if len(received or "") <= MOST_ON_LOOP_BYTES else None
+        )
+    except Invalid:
         return {}
     given = said.get("id") if isinstance(said, dict) else None
     is_id = isinstance(given, str | int) and len(str(given)) <= _LONGEST_ID

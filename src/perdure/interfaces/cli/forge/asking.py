@@ -11,10 +11,10 @@ from perdure.app.builder.sessions import SessionView
 from perdure.errors import Invalid, PerdureError
 from perdure.forge.answers import is_undecided
 from perdure.forge.turns import AskQuestion, Clarify, ReadyToAssemble, ShowPreview
-from perdure.interfaces.cli import json_input
 from perdure.interfaces.cli.files import read_file
 from perdure.interfaces.cli.output.terminal import lines
 from perdure.interfaces.cli.prompts.plain import read_number
+from perdure.text.strict_json import SYNTAX, parse_json
 
 _LARGEST = 1 << 20
 _NUMBER = re.compile(r"\(Other: a (?:number|temperature)")
@@ -132,11 +132,7 @@ def read_answers(path: Path) -> list[Any]:
 
     Raises: NotFound; Invalid; Denied
     """
-    text = read_file(path, _LARGEST)
-    try:
-        answers = json_input.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Invalid(f"{path} was expected to hold a JSON list of answers: {error}.") from None
+    answers = parse_json(read_file(path, _LARGEST), str(path), SYNTAX)
     if not isinstance(answers, list):
         raise Invalid(f"{path} was expected to hold a JSON list of answers, one for each question.")
     return answers

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import orjson
 import typer
 
 from perdure.app.memory.memory import open_memory
@@ -18,6 +17,7 @@ from perdure.memory.ingest.checkout import in_repository, repository_root
 from perdure.memory.log.log import now_ms
 from perdure.memory.normalise import normalised
 from perdure.memory.record import Plain
+from perdure.text.strict_json import PAYLOAD, NotJson, parse_json
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources.memory import AddedRecord, UpdatedRecord
@@ -198,7 +198,7 @@ def _with_number(records: list[Plain], error: Invalid) -> Invalid:
 
 
 def _metadata(text: str | None, *, is_pinned: bool) -> Plain | None:
-    found = _parsed(text_of(text, "--metadata").encode(), "--metadata") if text is not None else {}
+    found = parse_json(text_of(text, "--metadata"), "--metadata", PAYLOAD) if text is not None else {}
     if not isinstance(found, dict):
         raise Invalid("--metadata was expected to be a JSON object.")
     return {**found, **({"pinned": True} if is_pinned else {})} or None
@@ -208,19 +208,12 @@ def _read() -> tuple[list[Plain], bool]:
     """Read standard input: one object, which may stand on several lines, or one object on each line."""
     data = read_input(_LARGEST_INPUT, "`perdure memory import` takes files of any size.")
     try:
-        return [_object(orjson.loads(data), "Standard input")], True
-    except orjson.JSONDecodeError as error:
+        return [_object(parse_json(data, "Standard input", PAYLOAD), "Standard input")], True
+    except NotJson as error:
         texts = [(number, line) for number, line in enumerate(data.split(b"\n"), start=1) if line.strip()]
         if len(texts) < 2:
-            raise Invalid(f"Standard input is no JSON object: {error}.") from error
-    return [_object(_parsed(line, f"Line {number}"), f"Line {number}") for number, line in texts], False
-
-
-def _parsed(text: bytes, where: str) -> Any:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise Invalid(f"{where} is not JSON: {error}.") from error
+            raise Invalid(error.detail) from error
+    return [_object(parse_json(line, f"Line {number}", PAYLOAD), f"Line {number}") for number, line in texts], False
 
 
 def _object(found: Any, where: str) -> Plain:

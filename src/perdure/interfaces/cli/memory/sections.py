@@ -1,7 +1,6 @@
 """Related history as a section of Markdown: printed, or put into a file."""
 
 import os
-import secrets
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from perdure.errors import Invalid, Unavailable, from_os_error
+from perdure.files.atomic import write_atomic
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.command_result import Answer
 from perdure.interfaces.cli.memory.inputs import read_input
@@ -75,19 +75,7 @@ def _put(path: Path, change: Callable[[str], str]) -> bool:
         new = change(old)
         if new == old:
             return False
-        part = target.with_name(f".{target.name}.part-{secrets.token_hex(4)}")
-        try:
-            mode = target.stat().st_mode & 0o777 if target.exists() else 0o666
-            fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-            with os.fdopen(fd, "wb") as file:
-                file.write(new.encode())
-                file.flush()
-                os.fsync(file.fileno())
-            if target.exists():
-                part.chmod(mode)
-            part.replace(target)
-        finally:
-            part.unlink(missing_ok=True)
+        write_atomic(target, new.encode(), mode=0o666, keeps_mode=True)
     except OSError as error:
         raise from_os_error(f"{path} cannot be written", error) from error
     return True

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from perdure.app.memory.memory import HomeMemory, open_memory
-from perdure.errors import Conflict, Invalid, NotFound, Unavailable
+from perdure.errors import Conflict, Invalid, NotFound, Unavailable, from_os_error
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import Answer
 from perdure.interfaces.cli.memory.inputs import empty_input, input_in_pieces
@@ -148,21 +148,23 @@ async def _write(path: Path, lines: AsyncIterator[bytes], *, force: bool) -> int
 
     Raises: Conflict when it is there and not to be replaced; Denied; Unavailable.
     """
-    from perdure.store.backup.durable import fsync, new_file
+    from perdure.files.atomic import part_file
+    from perdure.interfaces.cli.files import place, taken
 
     if path.is_dir():
         raise Conflict(f"{path} is a folder; a file was expected.")
-    target = path if not force else path.with_name(f".{path.name}.new-{os.getpid()}")
+    if path.exists() and not force:
+        raise taken(path)
     count = 0
     try:
-        with new_file(target) as part, part.open("wb") as file:
-            async for line in lines:
-                count += 1
-                file.write(line)
-            file.flush()
-        if force:
-            target.replace(path)
-            fsync(path.parent)
+        with part_file(path) as part:
+            with os.fdopen(part.fd, "wb", closefd=False) as file:
+                async for line in lines:
+                    count += 1
+                    file.write(line)
+            place(part, force=force)
+    except FileExistsError:
+        raise taken(path) from None
     except OSError as error:
-        raise Unavailable(f"{path} cannot be written: {error.strerror}.") from error
+        raise from_os_error(f"{path} cannot be written", error) from error
     return count

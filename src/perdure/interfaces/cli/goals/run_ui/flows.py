@@ -1,6 +1,5 @@
 """Flows on the command line: where their modules are looked for, and what they are called with."""
 
-import json
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, chdir, contextmanager, nullcontext, redirect_stdout
@@ -11,13 +10,13 @@ from perdure.app.goals.arguments.run_options import Manner
 from perdure.app.goals.goals import Goals
 from perdure.app.home.workdirs import is_own_workdir
 from perdure.errors import Conflict, Invalid
-from perdure.interfaces.cli import json_input
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.shell_hints import exact
 from perdure.kernel.events import Limits
 from perdure.kernel.history.reopening import NotRetried
 from perdure.kernel.loop import Ran
 from perdure.kernel.ports import Summary
+from perdure.text.strict_json import PAYLOAD, NotJson, parse_json
 
 if TYPE_CHECKING:
     from perdure.app.goals.new_goal import NewGoal
@@ -66,10 +65,9 @@ def from_json(name: str, text: str) -> Any:
     Raises: Invalid
     """
     try:
-        return json_input.loads(text)
-    except (ValueError, RecursionError) as error:
-        why = "" if isinstance(error, json.JSONDecodeError | RecursionError) else f" ({error})"
-        raise Invalid(f"{name} is JSON, such as '\"text\"' or '{{\"a\": 1}}'; found {text[:40]!r}{why}.") from error
+        return parse_json(text, name, PAYLOAD)
+    except NotJson as error:
+        raise Invalid(f"{name} is JSON, such as '\"text\"' or '{{\"a\": 1}}'; found {text[:40]!r}.") from error
 
 
 def look_in(folder: str) -> None:

@@ -1,4 +1,4 @@
-"""The contract of `IdempotencyKeys`, on both databases."""
+"""The contract of calls that are done once under a key, on both databases."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,13 +8,15 @@ from dataclasses import dataclass, replace
 import pytest
 
 from perdure import Conflict, DatabaseClient, NotFound
+from perdure.app.idempotency import Idempotency
+from perdure.errors import KeyTaken
 from perdure.forge.ports import BuilderDraft, BuilderMode, BuilderPhase
-from perdure.kernel.ports import IdempotencyKeys, Once
+from perdure.kernel.ports import IdempotencyKeys, IdempotentCall
 from perdure.store.builder.drafts import SqlBuilderDraftStore
 from perdure.store.idempotency import KEPT_US, SqlIdempotencyKeys
 from perdure.store.transaction import Transaction
 
-CALL = Once("a-key", "POST /things", b"\1" * 32, "thing-1")
+CALL = IdempotentCall("a-key", "POST /things", b"\1" * 32, "thing-1")
 DRAFT = BuilderDraft(
     session_id="s",
     state_json="{}",
@@ -135,3 +137,108 @@ async def test_of_two_drafts_that_are_saved_for_one_call_at_once_one_is(kept: Ke
     known = await kept.keys.find("a-key")
     assert known is not None
     assert [each.session_id for each in await kept.drafts.list_drafts()] == [known.subject]
+
+
+async def test_the_first_answer_settles_a_call_and_later_ones_get_it(kept: Kept) -> None:
+    await kept.keys.keep(CALL)
+    assert (await kept.keys.settle(CALL, "answer")).subject == "answer"
+    assert (await kept.keys.settle(CALL, "another")).subject == "answer"
+    assert await kept.keys.find(CALL.key) == replace(CALL, subject="answer")
+
+
+async def test_a_call_that_was_forgotten_is_not_kept_by_its_answer(kept: Kept) -> None:
+    assert await kept.keys.settle(CALL, "answer") == replace(CALL, subject="answer")
+    assert await kept.keys.find(CALL.key) is None
+
+
+class Changes:
+    """Something that is changed by calls, and is the same however often it is set."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.done: list[str] = []
+
+    async def change(self, chosen: str = "") -> str:
+        if self.error is not None:
+            raise self.error
+        self.done.append(chosen)
+        return f"changed {chosen}"
+
+    async def present(self, subject: str = "") -> str:
+        return f"present {subject}"
+
+
+async def test_a_call_without_a_key_is_simply_done(kept: Kept) -> None:
+    calls, changes = Idempotency(kept.keys), Changes()
+    assert await calls.in_change(None, changes.change, changes.present) == "changed "
+    assert await calls.kept_first(None, "s", changes.change) == "changed "
+    assert await calls.kept_last(None, "s", changes.change, changes.present) == "changed "
+    assert await kept.count() == 0
+
+
+async def test_a_repeat_of_a_call_whose_key_is_in_its_change_gets_what_there_is_now(kept: Kept) -> None:
+    calls, changes = Idempotency(kept.keys), Changes()
+    await kept.drafts.save_draft(DRAFT, 0, CALL)
+    assert await calls.in_change(CALL, changes.change, changes.present) == "present thing-1"
+    assert changes.done == []
+
+
+async def test_a_conflict_of_a_call_with_itself_gets_what_there_is_now(kept: Kept) -> None:
+    calls = Idempotency(kept.keys)
+
+    async def lose() -> str:
+        await kept.keys.keep(CALL)
+        raise Conflict("the other was first")
+
+    assert await calls.in_change(CALL, lose, Changes().present) == "present thing-1"
+
+
+async def test_a_repeat_of_a_call_that_was_kept_first_is_done_again(kept: Kept) -> None:
+    calls, changes = Idempotency(kept.keys), Changes()
+    for _ in range(2):
+        assert await calls.kept_first(CALL, "thing-1", changes.change) == "changed "
+    assert await kept.keys.find(CALL.key) == CALL
+
+
+async def test_a_call_that_was_kept_last_is_done_once(kept: Kept) -> None:
+    calls, changes = Idempotency(kept.keys), Changes()
+    assert await calls.kept_last(CALL, "thing-1", changes.change, changes.present) == "changed "
+    assert await calls.kept_last(CALL, "thing-1", changes.change, changes.present) == "present "
+
+
+async def test_an_answer_is_repeated_and_what_was_chosen_first_is_used(kept: Kept) -> None:
+    calls, changes = Idempotency(kept.keys), Changes()
+    await kept.keys.keep(replace(CALL, subject="first"))  # of a caller that died before its change
+    assert await calls.settled(CALL, "second", changes.change) == ("changed first", False)
+    assert await calls.settled(CALL, "third", changes.change) == ("changed first", True)
+    assert changes.done == ["first"]
+
+
+@pytest.mark.parametrize("error", [Conflict("taken"), OSError("broken")], ids=["rejected", "failed"])
+async def test_only_a_call_that_was_rejected_leaves_its_key_free(kept: Kept, error: Exception) -> None:
+    calls, changes = Idempotency(kept.keys), Changes(error)
+    for begin in (
+        lambda: calls.kept_first(CALL, "s", changes.change),
+        lambda: calls.settled(CALL, "s", changes.change),
+    ):
+        with pytest.raises(type(error)):
+            await begin()
+        assert (await kept.keys.find(CALL.key) is None) == isinstance(error, Conflict)
+        await kept.keys.forget(CALL)
+    with pytest.raises(type(error)):
+        await calls.kept_last(CALL, "s", changes.change, changes.present)
+    assert await kept.keys.find(CALL.key) is None
+
+
+async def test_the_key_of_another_call_is_taken_in_every_order(kept: Kept) -> None:
+    calls, changes = Idempotency(kept.keys), Changes()
+    await kept.keys.keep(replace(CALL, body_sha256=b"\2" * 32))
+    for begin in (
+        lambda: calls.in_change(CALL, changes.change, changes.present),
+        lambda: calls.kept_first(CALL, "s", changes.change),
+        lambda: calls.kept_last(CALL, "s", changes.change, changes.present),
+        lambda: calls.settled(CALL, "s", changes.change),
+    ):
+        with pytest.raises(KeyTaken):
+            await begin()
+    assert changes.done == []

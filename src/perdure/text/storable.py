@@ -1,0 +1,50 @@
+"""Which texts can be stored: PostgreSQL accepts no NUL, and UTF-8 has no lone surrogates."""
+
+import re
+from typing import Literal
+
+from perdure.errors import Invalid
+
+Flaw = Literal["a NUL character", "a lone surrogate, which is not valid Unicode text"]
+
+_FLAWS = re.compile("[\0\ud800-\udfff]")
+
+
+def flaw_in(text: str, *, allows_nul: bool = False) -> Flaw | None:
+    """Return why a text cannot be stored; None when it can."""
+    if not allows_nul and "\0" in text:
+        return "a NUL character"
+    if text.isascii():
+        return None
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "a lone surrogate, which is not valid Unicode text"
+    return None
+
+
+def is_storable(text: str) -> bool:
+    """Tell whether every database can store a text: it has no NUL and no lone surrogate."""
+    return flaw_in(text) is None
+
+
+def place_of_flaw(text: str) -> int:
+    """Return the index of the first character that cannot be stored; -1 when there is none."""
+    found = _FLAWS.search(text)
+    return found.start() if found else -1
+
+
+def require_storable(text: str, where: str, *, allows_nul: bool = False) -> str:
+    """Return a text that can be stored.
+
+    Raises: Invalid, naming where it stands.
+    """
+    flaw = flaw_in(text, allows_nul=allows_nul)
+    if flaw is not None:
+        raise Invalid(f"{where} contains {flaw}.")
+    return text
+
+
+def escaped(text: str) -> str:
+    """Write NUL and lone surrogates as escapes, so that every database can store the text."""
+    return text.replace("\0", r"\x00").encode(errors="backslashreplace").decode()

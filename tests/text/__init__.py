@@ -1,0 +1,1 @@
+"""Tests of storable text, strict JSON and strict YAML."""
