@@ -205,6 +205,10 @@ class BackgroundRuns:
         if self._is_closing:
             await self._goals.queues.release(claimed)
             return False
+        if self._goals.is_held_here(claimed.goal.goal_id):
+            await self._goals.queues.release(claimed)
+            self._leave_alone(claimed.goal.goal_id, claimed.goal.last_seq, _OWNED_S)
+            return True  # its last run has released it and still unwinds on its thread
         if claimed.goal.status == "open":
             self._last_claimed = claimed.goal.goal_id
         self._run_claimed(claimed)

@@ -232,7 +232,7 @@ class Runner:
     async def release_claimed(self, claimed: ClaimedGoal) -> None:
         """Release a goal that was claimed and is not run."""
         worker = self._worker.worker
-        if worker is not None and not self._worker.is_held(claimed.goal.goal_id):
+        if worker is not None:
             await self._ownership.release(claimed.goal.goal_id, worker, claimed.epoch)
 
     @property
