@@ -131,10 +131,7 @@ async def run(  # noqa: PLR0913 (each is an option of the command)
         keep_no_log()
     limits = limits_of(max_iterations, max_tokens, budget_usd, time_limit)
     wanted = Wanted(
-        *(text, plan, flow, args, key, resume),
-        is_shell=shell,
-        is_continued=continue_,
-        is_list=list_goals,
+        *(text, plan, flow, args, key, resume, shell, continue_, list_goals),
         tags=tag or (),
         policy=policy,
     )
@@ -147,12 +144,7 @@ async def run(  # noqa: PLR0913 (each is an option of the command)
     if resume is not None or continue_:
         return await resumed(showing, resume, jobs, limits, yes=yes)
     imports = options.settings().imports if flow is not None else ()
-    tags, judged_by = tuple(wanted.tags), read_policy(policy)
-
-    def new() -> NewGoal:
-        return replace(wanted.new(imports), limits=limits, key=key, tags=tags, policy=judged_by)
-
-    return await _begun(showing, new, jobs, yes=yes)
+    return await _begun(showing, lambda: replace(wanted.new(imports), limits=limits), jobs, yes=yes)
 
 
 def _refuse_plan_as_command(options: Options, text: str | None) -> None:
@@ -219,6 +211,10 @@ class Wanted:
 
         Raises: Invalid; NotFound when there is no such plan or flow.
         """
+        policy = read_policy(self.policy)
+        return replace(self._what(imports), key=self.key, tags=tuple(self.tags), policy=policy)
+
+    def _what(self, imports: Sequence[str]) -> NewGoal:
         if self.flow is not None:
             return new_flow(self.flow, self.args, imports)
         return of_plan(self.plan) if self.plan is not None else of_command(self.text or "", shell=self.is_shell)
