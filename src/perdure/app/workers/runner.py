@@ -310,7 +310,9 @@ class Runner:
         """
         goal_id = new.goal_id or self._ids.goal_id(_title(new.mind, new.text))
         workdir = str(new.workdir or own_workdir(self._home, goal_id))
-        begun = GoalBegun(new.text, new.mind, new.bot, new.limits, workdir, parent=new.parent, tags=new.tags)
+        begun = GoalBegun(
+            *(new.text, new.mind, new.bot, new.limits, workdir), parent=new.parent, tags=new.tags, policy=new.policy
+        )
         run_context = await _called(thread, self._context_of(begun, workdir, manner, thread, is_new=True))
         if new.workdir is not None:
             return _New(goal_id, begun, run_context, None)
