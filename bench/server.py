@@ -19,7 +19,7 @@ from uuid import uuid4
 from bench.measure import scratch
 from bench.raw_socket import RawSocket
 from bench.table import Counted, Target, Timed
-from perdure.app.builder.forge import MOST_HELD
+from perdure.app.builder.stored_sessions import MOST_HELD
 
 SOCKETS = 5_000
 READERS = 1_000

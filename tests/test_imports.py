@@ -50,9 +50,10 @@ HIDDEN: Mapping[str, frozenset[str]] = {
     ),
     "start-up: this part of a home is not used by most programs": frozenset(
         {
-            "app -> store.backup.restore",
-            "app -> store.idempotency",
+            "app.composition -> store.backup.restore",
+            "app.composition -> store.idempotency",
             "app.goals.goals -> app.workers.app_worker",
+            "app.memory.memory -> app.idempotency",
             "interfaces.cli.completion -> app.builder.list_views",
             "interfaces.cli.goals.run_ui.asker -> rich.console",
             "testing.home -> app.goals.goals",
@@ -89,15 +90,6 @@ HIDDEN: Mapping[str, frozenset[str]] = {
     ),
     "a library that is needed for one kind of annotation, or in a forked child only": frozenset(
         {"minds.flow.values.hints -> typing_extensions", "store.sqlite.connection -> ctypes"}
-    ),
-    "moves into the module for calls that are made once (issue 18, step 5)": frozenset(
-        {
-            "app.builder.skills -> app.goals.arguments.validate",
-            "app.memory.memory -> app.goals.arguments.validate",
-        }
-    ),
-    "moves into the module for files (issue 18, step 6)": frozenset(
-        {"interfaces.cli.memory.transfer -> store.backup.durable"}
     ),
 }
 """Imports inside functions that load no slow library, by reason."""

@@ -167,12 +167,12 @@ async def test_a_goal_whose_code_is_unknown_is_left_alone_for_a_minute_and_logge
         async with shop.recovering() as p:
             worker = p.goals.worker
             await until(lambda: f"{goal_id} was given up here" in caplog.text)
-            assert 50 < worker._failed[goal_id].until_s - worker._clock.boottime_s() <= 60
+            assert 50 < (worker._failures.patience_s(goal_id) or 0) <= 60
             await worker._take_up()
             assert not worker.is_busy
-            worker._failed.clear()  # as a minute later
+            worker._failures.retry_now(goal_id)  # as a minute later
             await worker._take_up()
-            await until(lambda: goal_id in worker._failed)
+            await until(lambda: worker._failures.patience_s(goal_id) is not None)
             assert (await p.goals.get(goal_id)).status == "interrupted"
     assert caplog.text.count("was given up here") == 1
     assert CALLS == []
@@ -250,7 +250,7 @@ async def test_a_home_stops_being_a_worker_when_its_background_cannot_be_closed(
             patched.setattr(p.goals.worker, "close", broken)
             with pytest.raises(RuntimeError):
                 await p.goals.close()
-        assert p.goals._runner.worker_id is None
+        assert p.goals._runner.process.id is None
 
 
 async def test_a_background_resume_that_cannot_load_its_code_is_logged(

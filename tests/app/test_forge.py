@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from perdure import Conflict, Damaged, DatabaseClient, Invalid, NotFound, Perdure
-from perdure.app.builder.forge import MOST_HELD, Forge, ForgeStores, open_forge
+from perdure.app.builder.forge import Forge, ForgeStores, open_forge
 from perdure.app.builder.interview_context import detected_models, past_choices
 from perdure.app.builder.sessions import SessionView
 from perdure.app.builder.skills import Skills
+from perdure.app.builder.stored_sessions import MOST_HELD
 from perdure.forge.answers import BuilderAnswer
 from perdure.forge.interview.engine import BuiltinEngine
 from perdure.forge.ports import BuilderMemoryEntry

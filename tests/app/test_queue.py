@@ -247,7 +247,7 @@ async def test_a_goal_whose_claim_was_not_confirmed_is_resumed_by_the_worker_tha
 
         with failpoints.armed("store.claim.after", fail):
             serving.nudge()
-            await until(lambda: p.goals._runner._worker.is_in_doubt)
+            await until(lambda: p.goals._runner.process.is_in_doubt)
         await become(p, left.id, "done")
 
 

@@ -242,7 +242,7 @@ async def test_a_key_is_for_one_request() -> None:
         assert await p.skills.create(MONEY, once=call(MONEY)) == made
         with pytest.raises(KeyTaken):
             await p.skills.create({"description": "Another one"}, once=call("other"))
-        assert [name for name, _ in await p.forge._known_skills()][-1] == NAME
+        assert [name for name, _ in await p.forge._context.known_skills()][-1] == NAME
 
 
 async def test_a_skill_is_offered_to_a_bot_that_it_fits_and_attached_with_its_text(home: Path) -> None:

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from perdure.app.workers.outage_log import Trouble
+from perdure.app.outage_log import Trouble
 
 
 def test_trouble_is_told_when_it_begins_and_when_it_is_over(caplog: pytest.LogCaptureFixture) -> None:

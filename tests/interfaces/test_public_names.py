@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import perdure
+import perdure.app
 import perdure.app.wire.resources.builder
 import perdure.app.wire.resources.memory
 import perdure.store
@@ -54,6 +55,19 @@ def test_the_package_of_stores_has_every_port_and_value_that_a_store_needs() -> 
 def test_importing_the_package_of_stores_imports_no_driver() -> None:
     program = "import sys, perdure.store; print([name for name in ('sqlalchemy', 'psycopg') if name in sys.modules])"
     assert python(program) == "[]\n"
+
+
+def test_importing_the_token_of_a_home_imports_no_store_and_no_kernel() -> None:
+    program = (
+        "import sys, perdure.app.access.token; heavy = ('perdure.store', 'perdure.kernel', 'sqlalchemy');"
+        " print([name for name in sys.modules if name.startswith(heavy)])"
+    )
+    assert python(program) == "[]\n"
+
+
+@pytest.mark.parametrize("name", perdure.app.__all__)
+def test_every_name_of_the_composition_root_imports(name: str) -> None:
+    assert getattr(perdure.app, name) is not None
 
 
 @pytest.mark.parametrize("name", perdure.__all__)

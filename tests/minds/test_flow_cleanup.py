@@ -235,7 +235,7 @@ async def ignores_the_cancel(goal: Goal) -> Any:
 async def test_a_cleanup_that_waits_ends_with_its_grace(
     fn: FlowFunction, monkeypatch: pytest.MonkeyPatch, *, is_live: bool
 ) -> None:
-    monkeypatch.setattr("perdure.minds.flow.mind._UNWINDING_S", 0.1)
+    monkeypatch.setattr("perdure.minds.flow.body._UNWINDING_S", 0.1)
     one = life(fn, is_live=is_live)
     state = await one.ended()
     assert state.termination is not None

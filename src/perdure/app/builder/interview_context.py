@@ -1,13 +1,15 @@
 """What an interview knows of the world when it begins: models, skills, and what was chosen before."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping
 
+from perdure.app.builder.skills import Skills
 from perdure.errors import Damaged, NotFound
 from perdure.forge.assembly.changes import config_of
 from perdure.forge.categories import purpose_of
 from perdure.forge.ports import BotStore, BuilderMemoryEntry, BuilderMemoryStore
-from perdure.forge.state import PastChoice
+from perdure.forge.state import BuilderState, PastChoice, Surroundings
 from perdure.forge.vocabulary import BotPurpose
 
 _PAGE = 100
@@ -78,3 +80,41 @@ async def _purpose_of(entry: BuilderMemoryEntry, bots: BotStore) -> BotPurpose |
     except (NotFound, Damaged):
         found = purpose_of(entry.initial_description)
         return found.purpose if found.is_clear else None
+
+
+class InterviewContext:
+    """Gathers what the interviews of a home know of it."""
+
+    def __init__(
+        self, choices: BuilderMemoryStore, bots: BotStore, skills: Skills, environment: Mapping[str, str]
+    ) -> None:
+        self._choices = choices
+        self._bots = bots
+        self._skills = skills
+        self._environment = environment
+
+    async def surroundings(self) -> Surroundings:
+        """Return what a new interview knows."""
+        return Surroundings(models=detected_models(self._environment), skills=await self.known_skills())
+
+    async def known_skills(self) -> tuple[tuple[str, str], ...]:
+        """Return the names and descriptions of all skills."""
+        return tuple((each.skill.name, each.skill.description) for each in await self._skills.list())
+
+    async def with_new_skills(self, state: BuilderState) -> BuilderState:
+        """Let a session know of the skills that were made since it began; what it knew of stays as it was."""
+        if self._skills.shelf.is_empty():
+            return state
+        known = state.surroundings.skills
+        new = await asyncio.to_thread(self._skills.shelf.skills, dict(known))
+        if not new:
+            return state
+        all_of_them = (*known, *((skill.name, skill.description) for skill in new))
+        surroundings = state.surroundings.model_copy(update={"skills": all_of_them})
+        return state.model_copy(update={"surroundings": surroundings})
+
+    async def past(self, state: BuilderState) -> tuple[PastChoice, ...]:
+        """Return what was chosen for bots of the purpose of a state, unless the state knows it."""
+        if any(each.purpose == state.purpose for each in state.surroundings.past):
+            return ()
+        return await past_choices(self._choices, self._bots, state.purpose_category, state.purpose)

@@ -14,7 +14,7 @@ from typing import Any
 
 from perdure.app.change_feed.history_tail import HistoryTail
 from perdure.app.change_feed.subscription import Subscription
-from perdure.app.workers.outage_log import Trouble
+from perdure.app.outage_log import Trouble
 from perdure.errors import PerdureError, Unavailable
 from perdure.kernel.ports import Changes, Event, StateStore
 

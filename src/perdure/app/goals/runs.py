@@ -61,7 +61,7 @@ class GoalRuns(GoalLists, ABC):
             imports=imports,
         )
         self.queues = GoalQueues(self, store, leases, self._runner)
-        self._runner.children = self.children
+        self._runner.set_children(self.children)
 
     @property
     @abstractmethod
@@ -164,15 +164,15 @@ class GoalRuns(GoalLists, ABC):
 
     def is_of_this_process(self, goal: GoalView) -> bool:
         """Return whether the worker that owns a goal is this process."""
-        return goal.summary.worker is not None and goal.summary.worker == self._runner.worker_id
+        return goal.summary.worker is not None and goal.summary.worker == self._runner.process.id
 
     def is_held_here(self, goal_id: str) -> bool:
         """Return whether this process works on a goal now, in the background or for a caller."""
-        return self._runner.is_held(goal_id)
+        return self._runner.process.is_held(goal_id)
 
     def runs(self) -> Mapping[str, Loop | None]:
         """Return the goals that this process works on, each with its loop if that runs."""
-        return self._runner.runs()
+        return self._runner.process.runs()
 
     def interrupted(self) -> Sequence[Interrupted]:
         """Return the goals whose last run in this process was cancelled before its end."""
@@ -180,14 +180,14 @@ class GoalRuns(GoalLists, ABC):
 
     async def end_runs(self) -> None:
         """End every run, as when the lease could not be renewed."""
-        await self._runner.end_runs()
+        await self._runner.process.end_runs()
 
     async def look_at_all(self) -> None:
         """Have what was posted to the goals that run here taken now.
 
         Raises: Unavailable
         """
-        await self._runner.look_at_all()
+        await self._runner.process.look_at_all()
 
     async def _started(self, new: "NewGoal") -> str | None:
         """Return the goal that was started with the same key.

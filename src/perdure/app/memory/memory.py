@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast
 import orjson
 
 from perdure import failpoints
+from perdure.app.memory.threads import MemoryThreads
 from perdure.errors import Conflict, Invalid, NotFound
-from perdure.memory.callers import CALLER, Caller
 from perdure.memory.ingest.report import Found, store
 from perdure.memory.memory import Memory
 from perdure.memory.query.filters import Filters
@@ -54,7 +54,7 @@ class HomeMemory:
         self._settings = settings
         self._own_keys = keys
         self._memory = Memory(settings.memory_state_dir)
-        self._running: set[asyncio.Future[Any]] = set()
+        self._threads = MemoryThreads()
 
     async def add(self, record: Mapping[str, Any], *, dedupe: bool = True) -> "wire.AddedRecord":
         """Store a record, unless the same was stored within a day: `{"added": True, "id"}`, else `added` is False.
@@ -310,7 +310,7 @@ class HomeMemory:
 
     async def close(self) -> None:
         """Wait for what is being done, and close all files."""
-        await asyncio.gather(*self._running, return_exceptions=True)
+        await self._threads.wait()
         await asyncio.to_thread(self._memory.close)
 
     @property
@@ -324,30 +324,9 @@ class HomeMemory:
         return self._settings.memory
 
     async def _call(self, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Do something in a thread. For a caller that is cancelled, nothing is written later.
-
-        A write that has begun by then is awaited, and one that has not begun is not done.
-        """
+        """Call a function in a thread, if the settings are valid; see MemoryThreads.call."""
         _ = self._chosen
-        caller = Caller()
-        token = CALLER.set(caller)
-        try:
-            work = asyncio.ensure_future(asyncio.to_thread(act, *args, **kwargs))
-        finally:
-            CALLER.reset(token)
-        self._running.add(work)
-        work.add_done_callback(self._ended)
-        try:
-            return await asyncio.shield(work)
-        except asyncio.CancelledError:
-            if caller.give_up():
-                await asyncio.wait([work])
-            raise
-
-    def _ended(self, work: asyncio.Future[Any]) -> None:
-        self._running.discard(work)
-        if not work.cancelled():
-            work.exception()  # whoever waits gets it; if nobody does, it is no accident
+        return await self._threads.call(act, *args, **kwargs)
 
 
 @asynccontextmanager

@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from perdure.app.goals.arguments.run_options import Manner, Watch
+from perdure.app.outage_log import Trouble
 from perdure.app.wire.goal_view import GoalView
-from perdure.app.workers.outage_log import Trouble
-from perdure.app.workers.worker import RunsEnded
+from perdure.app.workers.failed_runs import MOMENT_S, OWNED_S, PATIENCE_S, FailedRuns
 from perdure.errors import PerdureError, Unavailable
 from perdure.kernel.calls.holding import is_held
 from perdure.kernel.events import Event
 from perdure.kernel.fold import GoalState
 from perdure.kernel.loop import Loop, Ran
-from perdure.kernel.ports import ClaimedGoal, Clock, Owned
+from perdure.kernel.ports import ClaimedGoal, Clock
 
 if TYPE_CHECKING:
     from perdure.app.goals.goals import Goals
@@ -30,19 +30,9 @@ _MOST_DUE = 1_000
 """Maximum number of due goals of a queue that one poll reads; the next poll continues behind them."""
 _BEGIN_S = 20.0
 """How long a caller waits until a goal has begun: code of a flow may block before that."""
-_OWNED_S = 1.0
-_MOMENT_S = 2.0
 _UNKNOWN_SEQ = -1
-PATIENCE_S = 60.0
-"""How long a goal that could not be resumed here is left alone, unless something is recorded for it."""
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class _Failed:
-    last_seq: int
-    until_s: float
 
 
 @dataclass
@@ -74,9 +64,7 @@ class BackgroundRuns:
         self._running: dict[asyncio.Task[Ran], Run] = {}
         self._begun_count = 0
         self._one_poll = asyncio.Lock()
-        self._failed: dict[str, _Failed] = {}
-        self._warned: dict[str, str] = {}
-        """The last failure of each goal that was logged: the same one is logged once."""
+        self._failures = FailedRuns(clock, log)
         self._has_queue = False
         """Whether goals wait, as far as is known here: then a new one may not overtake them."""
         self.most_skipped = MOST_SKIPPED
@@ -207,7 +195,7 @@ class BackgroundRuns:
             return False
         if self._goals.is_held_here(claimed.goal.goal_id):
             await self._goals.queues.release(claimed)
-            self._leave_alone(claimed.goal.goal_id, claimed.goal.last_seq, _OWNED_S)
+            self._failures.leave_alone(claimed.goal.goal_id, claimed.goal.last_seq, OWNED_S)
             return True  # its last run has released it and still unwinds on its thread
         if claimed.goal.status == "open":
             self._last_claimed = claimed.goal.goal_id
@@ -232,8 +220,7 @@ class BackgroundRuns:
         The list is bounded: while more goals are left alone, only those behind the last claimed one are tried, which
         were not tried before.
         """
-        now_s = self._clock.boottime_s()
-        alone = [(name, failed.last_seq) for name, failed in self._failed.items() if now_s < failed.until_s]
+        alone = self._failures.left_alone()
         self._place = self._last_claimed if len(alone) > self.most_skipped else None
         running = {run.goal_id: run.polled_seq for run in self._running.values() if run.polled_seq is not None}
         return dict(alone[-self.most_skipped :]) | running
@@ -269,13 +256,7 @@ class BackgroundRuns:
         return not (is_elsewhere or is_here or self._is_hopeless(goal))
 
     def _is_hopeless(self, goal: GoalView) -> bool:
-        failed = self._failed.get(goal.id)
-        if failed is None:
-            return False
-        if failed.last_seq == goal.summary.last_seq and self._clock.boottime_s() < failed.until_s:
-            return True
-        del self._failed[goal.id]
-        return False
+        return self._failures.is_hopeless(goal.id, goal.summary.last_seq)
 
     async def _begun(self, run: Run, begin: Callable[[Manner], Awaitable[Ran]]) -> GoalView:
         """Run a goal in a task of its own, and return as soon as it is ours and durable.
@@ -342,16 +323,16 @@ class BackgroundRuns:
         error = task.exception()
         if error is None:
             self._forget_failure(run, task.result().state)
-            self._warned.pop(run.goal_id, None)
+            self._failures.forget_warning(run.goal_id)
             self.nudge()
         elif not run.is_stored:
             return  # for example a lost key race: its caller gets the error
         elif run.loop is not None:
-            self._note_failure(run.goal_id, run.loop.state.tip.seq, error)
+            self._failures.note(run.goal_id, run.loop.state.tip.seq, error)
         elif run.polled_seq is not None:
-            self._note_failure(run.goal_id, run.polled_seq, error)
+            self._failures.note(run.goal_id, run.polled_seq, error)
         elif run.is_unattended:
-            self._note_failure(run.goal_id, _UNKNOWN_SEQ, error)
+            self._failures.note(run.goal_id, _UNKNOWN_SEQ, error)
 
     def _forget_failure(self, run: Run, state: GoalState) -> None:
         """Try a goal again as soon as it can run, unless the next poll would find it as this one did.
@@ -360,31 +341,8 @@ class BackgroundRuns:
         A run without progress, which recorded nothing and left the goal open, would be repeated in a tight loop.
         """
         if is_held(state):
-            self._leave_alone(run.goal_id, state.tip.seq, PATIENCE_S)
+            self._failures.leave_alone(run.goal_id, state.tip.seq, PATIENCE_S)
         elif state.status == "open" and state.tip.seq == run.polled_seq:
-            self._leave_alone(run.goal_id, state.tip.seq, _MOMENT_S)
+            self._failures.leave_alone(run.goal_id, state.tip.seq, MOMENT_S)
         else:
-            self._failed.pop(run.goal_id, None)
-
-    def _leave_alone(self, goal_id: str, last_seq: int, patience_s: float) -> None:
-        """Try a goal again after some seconds, or when something has happened to it."""
-        self._failed.pop(goal_id, None)  # the newest are last
-        self._failed[goal_id] = _Failed(last_seq, self._clock.boottime_s() + patience_s)
-
-    def _note_failure(self, goal_id: str, last_seq: int, error: BaseException) -> None:
-        """Leave a goal alone for a while that could not go on; for a moment, when something outside was in the way.
-
-        That another worker has it is not a failure: it is tried at the next look, and only then a little later, so that
-        goals that stay owned do not take the turn of others.
-        """
-        before = self._failed.get(goal_id)
-        if isinstance(error, Owned):
-            is_again = before is not None and before.last_seq == last_seq
-            self._leave_alone(goal_id, last_seq, _OWNED_S if is_again else 0.0)
-            return
-        if isinstance(error, RunsEnded):
-            log.debug("%s", error)
-        elif self._warned.get(goal_id) != str(error):
-            self._warned[goal_id] = str(error)
-            log.warning("%s was given up here: %s", goal_id, error)
-        self._leave_alone(goal_id, last_seq, _MOMENT_S if isinstance(error, Unavailable) else PATIENCE_S)
+            self._failures.retry_now(run.goal_id)

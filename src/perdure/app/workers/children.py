@@ -173,7 +173,7 @@ class HomeChildren:
     def _has_left(self, child: GoalView) -> None:
         """Have the parent of a child check whether the child still runs."""
         if child.summary.parent is not None:
-            self._runner.look(child.summary.parent.goal_id)
+            self._runner.process.look(child.summary.parent.goal_id)
 
     async def cancel(self, goal_ids: Collection[str]) -> None:
         """See Children.cancel."""
@@ -209,7 +209,7 @@ class HomeChildren:
 
     def _has_ended(self, parent_id: str) -> None:
         """Have the parent of a goal that has ended take its end; may be called on the thread of a flow."""
-        self._runner.look(parent_id)
+        self._runner.process.look(parent_id)
         if self.poller is not None and self._loop is not None:
             with suppress(RuntimeError):  # the event loop is closed
                 self._loop.call_soon_threadsafe(self.poller.nudge)
@@ -217,7 +217,7 @@ class HomeChildren:
     async def settle_parent(self, child: GoalState) -> GoalView | None:
         """Record the end of a child in its parent, unless a worker does that; return a parent to be resumed."""
         parent = child.begun.parent
-        if parent is None or child.termination is None or self._runner.is_held(parent.goal_id):
+        if parent is None or child.termination is None or self._runner.process.is_held(parent.goal_id):
             return None
         with suppress(PerdureError):  # a worker has the parent, or it has ended
             found = await self._goals.get(parent.goal_id)

@@ -40,7 +40,7 @@ class GoalQueues:
     async def has_next(self, queue: str, *, skip: Mapping[str, int] = NOTHING, after: str | None = None) -> bool:
         """Tell whether there is a goal to claim. See `claim_next`."""
         self._goals.require_open()
-        worker = self._runner.worker or self._goals.observer()
+        worker = self._runner.process.worker or self._goals.observer()
         return await self._leases.has_next([queue], worker, skip=skip, after=after)
 
     async def run(self, claimed: ClaimedGoal, manner: Manner) -> Ran:
@@ -65,16 +65,16 @@ class GoalQueues:
 
         Nothing is read unless one has failed since no such goal was found.
         """
-        if not self._runner.is_in_doubt:
+        if not self._runner.process.is_in_doubt:
             return ()
-        self._runner.is_in_doubt = False
+        self._runner.process.is_in_doubt = False
         is_over = False
         try:
-            owned = GoalFilter(status=("open", "waiting"), queue=queue, worker=self._runner.worker_id)
+            owned = GoalFilter(status=("open", "waiting"), queue=queue, worker=self._runner.process.id)
             found = [goal for goal in await self._goals.matching(owned) if not self._goals.is_held_here(goal.id)]
             is_over = not found
         finally:
-            self._runner.is_in_doubt |= not is_over
+            self._runner.process.is_in_doubt |= not is_over
         return found
 
     async def count_queued(self, *, queue: str) -> int:

@@ -1,17 +1,25 @@
-"""Makes the context of a run: the mind of a goal, its tools, and what the run needs of its surroundings."""
+"""Makes the context of a run: the mind of a goal, its tools, its thread, and what it needs of its surroundings."""
 
-from collections.abc import Callable, Sequence
-from functools import cached_property
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from perdure.app.goals.arguments.run_options import Manner
 from perdure.app.home.system import keep_for_ever, observer
+from perdure.app.workers.flow_threads import FlowThread
+from perdure.app.workers.worker import LocalWorker
 from perdure.errors import Invalid, NotFound
-from perdure.kernel.calls.children import Children
+from perdure.kernel.calls.children import NO_CHILDREN, Children
 from perdure.kernel.calls.toolbox import StaticTools, Toolbox
 from perdure.kernel.deciding.kernel_tools import KERNEL_TOOLS
-from perdure.kernel.events import GoalBegun
+from perdure.kernel.events import GoalBegun, MindSpec
+from perdure.kernel.journal import Journal
+from perdure.kernel.loop import Loop
+from perdure.kernel.ports import Clock, Inbox
 from perdure.kernel.run_context import RunContext
 from perdure.kernel.tool import Tool, ToolSource
 from perdure.minds.flow.scripts import is_of_script
@@ -23,8 +31,11 @@ from perdure.tools.files import ReadFileTool, WriteFileTool
 from perdure.tools.goal_policy import policy_of_goal
 
 if TYPE_CHECKING:
+    from perdure.app.workers.children import HomeChildren
     from perdure.minds.factory import MindFactory
     from perdure.minds.flow.flow import Flow
+
+T = TypeVar("T")
 
 
 class RunContexts:
@@ -122,3 +133,65 @@ class RunContexts:
 
     def _home_id(self) -> str:
         return observer(self._home).home_id
+
+
+class RunSetup:
+    """Sets up the runs of a process: each gets its context, its loop, and the thread that its code runs on."""
+
+    def __init__(self, contexts: RunContexts, worker: LocalWorker, inbox: Inbox, clock: Clock) -> None:
+        self._contexts = contexts
+        self._worker = worker
+        self._inbox = inbox
+        self._clock = clock
+        self.children: HomeChildren | None = None
+        """What runs the children of goals; None where goals have none."""
+
+    def listen_to(self, journal: Journal) -> None:
+        """Pass the end of a goal on to its parent, when its journal stores it."""
+        if self.children is not None:
+            self.children.listen_to(journal)
+
+    async def loop(
+        self, journal: Journal, run_context: Callable[[], RunContext], manner: Manner, thread: FlowThread | None
+    ) -> Loop:
+        """Make the loop of a goal where it will run; a server parses a plan, which may be long, beside its own loop."""
+        if manner.queue == "server" and journal.state.begun.mind.kind == "plan":
+            made = await asyncio.to_thread(run_context)
+            return Loop(journal, self._inbox, made, self._clock)
+        return await call_on(thread, lambda: Loop(journal, self._inbox, run_context(), self._clock))
+
+    @asynccontextmanager
+    async def thread_for(self, mind: MindSpec, manner: Manner) -> AsyncIterator[FlowThread | None]:
+        """Give a flow of a server a thread for the time of the block; everything else runs where the caller does.
+
+        Raises: Unavailable when there are no threads left.
+        """
+        if self.children is not None:
+            self.children.note_loop()
+        if mind.kind != "flow" or manner.queue != "server":
+            yield None
+            return
+        thread = FlowThread(mind.at or "")
+        with contextlib.closing(thread):
+            yield thread
+
+    def context_of(
+        self, begun: GoalBegun, workdir: str, manner: Manner, thread: FlowThread | None, *, is_new: bool = False
+    ) -> Callable[[], RunContext]:
+        """Return what makes the context of a run, on the thread on which that is called. See RunContexts.make."""
+        is_ours = partial(_is_ours, self._worker, thread)
+        return partial(self._contexts.make, begun, workdir, manner, self.children_of(manner), is_ours, is_new=is_new)
+
+    def children_of(self, manner: Manner) -> Children:
+        """Return the children that the goal of a run may start."""
+        return NO_CHILDREN if self.children is None else self.children.of_run(manner)
+
+
+def _is_ours(worker: LocalWorker, thread: FlowThread | None) -> bool:
+    """Return whether a run may begin something: the lease is fresh, and its thread was not asked to end."""
+    return worker.is_sure() and not (thread is not None and thread.is_left)
+
+
+async def call_on(thread: FlowThread | None, fn: Callable[[], T]) -> T:
+    """Call a function that may run code of a user: on the thread of its flow, if it has one."""
+    return fn() if thread is None else await thread.call(fn)

@@ -1,14 +1,13 @@
 """Runs goals in this process: wires a mind, tools and a policy to the kernel's loop, and owns the goal meanwhile."""
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from perdure.app.goals.arguments.run_options import Manner, Reopening, Tell, raised
 from perdure.app.home.script_interrupts import Interrupted, cut_off_steps
@@ -17,10 +16,9 @@ from perdure.app.home.workdirs import existing_workdir, own_workdir
 from perdure.app.wire.goal_view import GoalView
 from perdure.app.workers.flow_threads import FlowThread
 from perdure.app.workers.ownership import Ownership
-from perdure.app.workers.run_context import RunContexts
+from perdure.app.workers.run_context import RunContexts, RunSetup, call_on
 from perdure.app.workers.worker import LEASE_S, LocalWorker
 from perdure.files.folders import ensure_folder
-from perdure.kernel.calls.children import NO_CHILDREN, Children
 from perdure.kernel.calls.cleanup import GRACE_S
 from perdure.kernel.calls.holding import hold_after, is_held, release
 from perdure.kernel.events import Event, GoalBegun, Limits, MindSpec
@@ -28,7 +26,7 @@ from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.history.reopening import plan_retry
 from perdure.kernel.inbox import drain
 from perdure.kernel.journal import Journal
-from perdure.kernel.loop import Loop, Outcome, Ran
+from perdure.kernel.loop import Outcome, Ran
 from perdure.kernel.ports import ClaimedGoal, Clock, Inbox, Leases, StateStore, Worker
 from perdure.kernel.run_context import RunContext
 from perdure.minds.flow.steps.step_calls import DIRECT, StepCalls
@@ -37,7 +35,6 @@ if TYPE_CHECKING:
     from perdure.app.goals.new_goal import NewGoal
     from perdure.app.workers.children import HomeChildren
 
-T = TypeVar("T")
 PARK_S = 60.0
 
 log = logging.getLogger(__name__)
@@ -78,20 +75,24 @@ class Runner:
         self._ids = SystemIds()
         self.interrupted: dict[str, Interrupted] = {}
         """The goals whose last run here was cancelled."""
-        self.children: HomeChildren | None = None
-        """What runs the children of goals; None where goals have none."""
         self.contexts = RunContexts(home, calls, imports, park_after_s=park_after_s, cancel_grace_s=cancel_grace_s)
-        self._worker = LocalWorker(lambda: WorkerIdentity(home), inbox, leases, clock, lease_s=lease_s)
-        self._ownership = Ownership(store, leases, clock, self._ids, self._worker, self.contexts.end_forks)
+        self.process = LocalWorker(lambda: WorkerIdentity(home), inbox, leases, clock, lease_s=lease_s)
+        """This process as a worker: its lease, and the goals that it holds."""
+        self._setup = RunSetup(self.contexts, self.process, inbox, clock)
+        self._ownership = Ownership(store, leases, clock, self._ids, self.process, self.contexts.end_forks)
+
+    def set_children(self, children: "HomeChildren") -> None:
+        """Say what runs the children of goals; without it, goals have none."""
+        self._setup.children = children
 
     async def start(self, new: "NewGoal", manner: Manner) -> Ran:
         """Start a goal and run it until it ends, waits, or is stopped.
 
         Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
         """
-        async with self._thread_for(new.mind, manner) as thread:
+        async with self._setup.thread_for(new.mind, manner) as thread:
             named = await self._named(new, manner, thread)
-            async with self._worker.holding(named.goal_id) as worker:
+            async with self.process.holding(named.goal_id) as worker:
                 journal = self._journal(named, worker, manner, new.key)
                 return await self._run(journal, worker, lambda: named.run_context, manner, thread, is_resumed=False)
 
@@ -100,9 +101,9 @@ class Runner:
 
         Raises: as `start`.
         """
-        async with self._thread_for(new.mind, manner) as thread:
+        async with self._setup.thread_for(new.mind, manner) as thread:
             named = await self._named(new, manner, thread)
-        async with self._worker.holding(named.goal_id) as worker:
+        async with self.process.holding(named.goal_id) as worker:
             journal = self._journal(named, worker, manner, new.key)
             await journal.commit(release=True)
             return journal.state
@@ -145,8 +146,8 @@ class Runner:
         begun = await self._begun(goal_id)
         if self.contexts.is_elsewhere(begun):
             return await self._reopen_only(goal_id, None, again)
-        async with self._thread_for(begun.mind, manner) as thread:
-            await _called(thread, partial(self.contexts.find_flow, begun))
+        async with self._setup.thread_for(begun.mind, manner) as thread:
+            await call_on(thread, partial(self.contexts.find_flow, begun))
         return await self._reopen_only(goal_id, manner.queue, again)
 
     async def _reopen_only(self, goal_id: str, queue: str | None, again: Reopening) -> Ran:
@@ -169,26 +170,25 @@ class Runner:
     ) -> AsyncIterator[tuple[Worker, Journal]]:
         """Own a goal for the time of the block; its end is passed on to its parent. See Ownership.claimed."""
         async with (
-            self._worker.holding(goal_id) as worker,
+            self.process.holding(goal_id) as worker,
             self._ownership.claimed(
                 goal_id, worker, queue, tell, is_woken=is_woken, reopen=reopen, claim=claim
             ) as journal,
         ):
-            if self.children is not None:
-                self.children.listen_to(journal)
+            self._setup.listen_to(journal)
             yield worker, journal
 
     async def _resume(self, journal: Journal, worker: Worker, manner: Manner) -> Ran:
         """Run a goal that is owned and has run before."""
         begun = journal.state.begun
         workdir = existing_workdir(self._home, begun)
-        async with self._thread_for(begun.mind, manner) as thread:
-            run_context = self._context_of(begun, workdir, manner, thread)
+        async with self._setup.thread_for(begun.mind, manner) as thread:
+            run_context = self._setup.context_of(begun, workdir, manner, thread)
             return await self._run(journal, worker, run_context, manner, thread, is_resumed=True)
 
     async def _drain(self, journal: Journal) -> None:
         """Record what was posted to a goal that is owned, without running it."""
-        await drain(journal, self._inbox, self.contexts.tools(), self._children_of(Manner()))
+        await drain(journal, self._inbox, self.contexts.tools(), self._setup.children_of(Manner()))
 
     @asynccontextmanager
     async def _reopening(
@@ -227,55 +227,13 @@ class Runner:
         self, queues: Collection[str], *, skip: Mapping[str, int], after: str | None
     ) -> ClaimedGoal | None:
         """Claim the next goal of some queues; the caller runs it, or releases it. See Leases.claim_next."""
-        return await self._worker.claim_next(queues, skip=skip, after=after)
+        return await self.process.claim_next(queues, skip=skip, after=after)
 
     async def release_claimed(self, claimed: ClaimedGoal) -> None:
         """Release a goal that was claimed and is not run."""
-        worker = self._worker.worker
+        worker = self.process.worker
         if worker is not None:
             await self._ownership.release(claimed.goal.goal_id, worker, claimed.epoch)
-
-    @property
-    def is_in_doubt(self) -> bool:
-        """Whether this worker may own goals that it does not hold."""
-        return self._worker.is_in_doubt
-
-    @is_in_doubt.setter
-    def is_in_doubt(self, is_in_doubt: bool) -> None:
-        self._worker.is_in_doubt = is_in_doubt
-
-    @property
-    def worker(self) -> Worker | None:
-        """The worker that this process is, if it is one by now."""
-        return self._worker.worker
-
-    @property
-    def worker_id(self) -> str | None:
-        """The id of this process as a worker, if it is one by now."""
-        return self._worker.id
-
-    def is_held(self, goal_id: str) -> bool:
-        """Return whether this process works on a goal now."""
-        return self._worker.is_held(goal_id)
-
-    def runs(self) -> Mapping[str, Loop | None]:
-        """Return the goals that this process works on, each with its loop if that runs."""
-        return self._worker.runs()
-
-    async def end_runs(self) -> None:
-        """End every run, as when the lease could not be renewed."""
-        await self._worker.end_runs()
-
-    def look(self, goal_id: str) -> None:
-        """Let the loop of a goal look into its inbox now, if it runs here."""
-        self._worker.look(goal_id)
-
-    async def look_at_all(self) -> None:
-        """Let the loops that run here look into their inboxes now, if something was posted to their goals.
-
-        Raises: Unavailable
-        """
-        await self._worker.look_at_all()
 
     async def fork(
         self,
@@ -294,14 +252,14 @@ class Runner:
         """
         begun = fold(events).begun
         goal_id = self._ids.goal_id(_title(begun.mind, begun.text))
-        async with self._worker.holding(goal_id) as worker:
+        async with self.process.holding(goal_id) as worker:
             journal = Journal.fork(self._ownership.desk(worker), events, goal_id, key, takes_key_of=takes_key_of)
             await journal.commit(key=call_key, release=True)
             return journal.state
 
     async def close(self) -> None:
         """Stop being a worker."""
-        await self._worker.close()
+        await self.process.close()
 
     async def _named(self, new: "NewGoal", manner: Manner, thread: FlowThread | None) -> "_New":
         """Name a new goal, and see that it can be run.
@@ -313,7 +271,7 @@ class Runner:
         begun = GoalBegun(
             *(new.text, new.mind, new.bot, new.limits, workdir), parent=new.parent, tags=new.tags, policy=new.policy
         )
-        run_context = await _called(thread, self._context_of(begun, workdir, manner, thread, is_new=True))
+        run_context = await call_on(thread, self._setup.context_of(begun, workdir, manner, thread, is_new=True))
         if new.workdir is not None:
             return _New(goal_id, begun, run_context, None)
         ensure_folder(Path(workdir).parent)  # a home in which no folder can be made is found before the goal is stored
@@ -325,8 +283,7 @@ class Runner:
         After a crash between the two, the folder is made when the goal is resumed.
         """
         journal = Journal.begin(self._ownership.desk(worker, manner.queue), new.begun, new.goal_id, start_key=key)
-        if self.children is not None:
-            self.children.listen_to(journal)
+        self._setup.listen_to(journal)
         if (folder := new.folder) is not None:
             journal.listen(lambda events, _state: ensure_folder(folder) if events and events[0].seq == 1 else None)
         return journal
@@ -342,12 +299,12 @@ class Runner:
         is_resumed: bool,
     ) -> Ran:
         with self._noting_interrupts(journal, is_resumed=is_resumed):
-            async with self._ownership.releasing(journal, worker), self._worker.renewing(worker):
-                loop = await self._loop(journal, run_context, manner, thread)
+            async with self._ownership.releasing(journal, worker), self.process.renewing(worker):
+                loop = await self._setup.loop(journal, run_context, manner, thread)
                 manner.watch(loop)
                 if (thread is not None or manner.commits_start) and not is_resumed:
                     await journal.commit()  # the flow may block before it asks for anything
-                return await self._worker.run(worker, loop, is_resumed=is_resumed, thread=thread)
+                return await self.process.run(worker, loop, is_resumed=is_resumed, thread=thread)
 
     @contextmanager
     def _noting_interrupts(self, journal: Journal, *, is_resumed: bool) -> Iterator[None]:
@@ -362,30 +319,6 @@ class Runner:
                 self.interrupted[journal.goal_id] = Interrupted(journal.goal_id, begun, is_found_again, cut_off)
             raise
 
-    async def _loop(
-        self, journal: Journal, run_context: Callable[[], RunContext], manner: Manner, thread: FlowThread | None
-    ) -> Loop:
-        """Make the loop of a goal where it will run; a server parses a plan, which may be long, beside its own loop."""
-        if manner.queue == "server" and journal.state.begun.mind.kind == "plan":
-            made = await asyncio.to_thread(run_context)
-            return Loop(journal, self._inbox, made, self._clock)
-        return await _called(thread, lambda: Loop(journal, self._inbox, run_context(), self._clock))
-
-    @asynccontextmanager
-    async def _thread_for(self, mind: MindSpec, manner: Manner) -> AsyncIterator[FlowThread | None]:
-        """Give a flow of a server a thread for the time of the block; everything else runs where the caller does.
-
-        Raises: Unavailable when there are no threads left.
-        """
-        if self.children is not None:
-            self.children.note_loop()
-        if mind.kind != "flow" or manner.queue != "server":
-            yield None
-            return
-        thread = FlowThread(mind.at or "")
-        with contextlib.closing(thread):
-            yield thread
-
     async def _hold(self, journal: Journal) -> bool:
         """Put a goal that killed its workers on hold; return whether it is on hold. Then its posts are recorded."""
         holds = hold_after(journal.state, journal.deaths)
@@ -397,27 +330,7 @@ class Runner:
         await self._drain(journal)
         return True
 
-    def _context_of(
-        self, begun: GoalBegun, workdir: str, manner: Manner, thread: FlowThread | None, *, is_new: bool = False
-    ) -> Callable[[], RunContext]:
-        """Return what makes the context of a run, on the thread on which that is called. See RunContexts.make."""
-        is_ours = partial(_is_ours, self._worker, thread)
-        return partial(self.contexts.make, begun, workdir, manner, self._children_of(manner), is_ours, is_new=is_new)
-
-    def _children_of(self, manner: Manner) -> Children:
-        return NO_CHILDREN if self.children is None else self.children.of_run(manner)
-
 
 def _title(mind: MindSpec, text: str) -> str:
     """Return what the id of a goal is made of: of a flow its name, because its arguments may be private."""
     return text if mind.flow is None else mind.flow.rpartition(".")[2]
-
-
-def _is_ours(worker: LocalWorker, thread: FlowThread | None) -> bool:
-    """Return whether a run may begin something: the lease is fresh, and its thread was not asked to end."""
-    return worker.is_sure() and not (thread is not None and thread.is_left)
-
-
-async def _called(thread: FlowThread | None, fn: Callable[[], T]) -> T:
-    """Call a function that may run code of a user: on the thread of its flow, if it has one."""
-    return fn() if thread is None else await thread.call(fn)

@@ -11,7 +11,8 @@ from perdure.app.goals.goals import Goals
 from perdure.app.goals.new_goal import NewGoal
 from perdure.app.idempotency import Idempotency
 from perdure.app.wire.goal_view import GoalView
-from perdure.app.workers.background import MOST_RUNNING, PATIENCE_S, BackgroundRuns, Run
+from perdure.app.workers.background import MOST_RUNNING, BackgroundRuns, Run
+from perdure.app.workers.failed_runs import PATIENCE_S
 from perdure.app.workers.flow_threads import Apart
 from perdure.errors import Conflict, Exhausted, PerdureError
 from perdure.kernel.events import Limits, MindSpec
@@ -228,7 +229,7 @@ class Serving(BackgroundRuns):
             else:
                 if is_named:
                     return True
-        self._leave_alone(goal.id, goal.summary.last_seq, PATIENCE_S)
+        self._failures.leave_alone(goal.id, goal.summary.last_seq, PATIENCE_S)
         return False
 
 

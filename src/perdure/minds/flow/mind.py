@@ -8,16 +8,15 @@ waits for something that is not recorded, it is looked at again (`waiting`). `pr
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import Context, copy_context
+from functools import partial
 from typing import Any
 
 from perdure.errors import Conflict, Invalid
-from perdure.kernel.calls.tasks import leave_alone
-from perdure.kernel.events import Termination, ToolCall, encode
+from perdure.kernel.events import Termination, ToolCall
 from perdure.kernel.fold import Origin
 from perdure.kernel.mind import Proposal
 from perdure.kernel.ports import GoalState
-from perdure.minds.flow.current import STEP
+from perdure.minds.flow.body import context_of, ending, is_of, require_nothing_open, unwind
 from perdure.minds.flow.execution.cancelling import Cancelling
 from perdure.minds.flow.execution.cleanup import Cleanup
 from perdure.minds.flow.execution.delivery import Delivery
@@ -25,7 +24,7 @@ from perdure.minds.flow.execution.event_loop import FlowCallbacks
 from perdure.minds.flow.execution.progress import Progress
 from perdure.minds.flow.execution.recorded_steps import ChangedFlow, Recorded
 from perdure.minds.flow.execution.timer_order import TimerPlan, TimerSearch
-from perdure.minds.flow.execution.waiting import advance, fire_timers, look_again_s
+from perdure.minds.flow.execution.waiting import advance, fire_timers, look_again_s, settle_doubts
 from perdure.minds.flow.flow import Flow
 from perdure.minds.flow.goal import Goal
 from perdure.minds.flow.requests import (
@@ -41,7 +40,7 @@ from perdure.minds.flow.requests import (
     step_context,
 )
 from perdure.minds.flow.steps.attempts import begin_fresh
-from perdure.minds.flow.steps.endings import ended_without, ending_of
+from perdure.minds.flow.steps.endings import ended_without
 from perdure.minds.flow.steps.step_calls import DIRECT, StepCalls
 from perdure.minds.flow.steps.step_tool import StepTool
 from perdure.minds.flow.steps.user_errors import is_interrupt
@@ -50,18 +49,8 @@ from perdure.minds.flow.versions import Refusal, Versions
 from perdure.minds.retry import NO_RETRY, Retry
 from perdure.minds.step_status import standing
 
-_UNWINDING_S = 10.0
-"""How long a function may take to leave its `finally` blocks."""
-
 _SEARCH_S = 10.0
 """How long other orders of timers are tried before the code of a flow is taken for changed."""
-
-_MOST_TIMERS = 20
-"""How many timers are fired to find out whether one of them cancels a step that was never recorded."""
-
-_LEFT_ALONE: "list[asyncio.Task[None]]" = []
-"""Bodies of flows that do not end. They are never freed: their code would be entered once more for that, and would run
-outside of any event loop."""
 
 log = logging.getLogger(__name__)
 
@@ -141,25 +130,13 @@ class FlowMind:
         self.versions.load(state)
         callbacks = self._launch(state, plan)
         await callbacks.rest()
-        await self._settle_doubts(state, recorded, callbacks)
+        await settle_doubts(self._progress, recorded, callbacks, self._delivery.next_seq(state))
         while await self._replay_next(state, recorded, callbacks):
-            await self._settle_doubts(state, recorded, callbacks)
+            await settle_doubts(self._progress, recorded, callbacks, self._delivery.next_seq(state))
         self._progress.is_replaying = False
         if self._refusal is not None:
             raise self._refusal.error
         recorded.require_all_asked(self._flow.path, ended_without(self._progress.end))
-
-    async def _settle_doubts(self, state: GoalState, recorded: Recorded, callbacks: FlowCallbacks) -> None:
-        """Find what the function asks for and the history does not have.
-
-        A deadline may have passed in the first run before what it cancelled was begun: then it passes now.
-        """
-        next_seq = self._delivery.next_seq(state)
-        for _ in range(_MOST_TIMERS):
-            if not (recorded.has_difference_before(next_seq) and fire_timers(self._progress, callbacks)):
-                break
-            await callbacks.rest()
-        recorded.settle_doubts(next_seq)
 
     async def _replay_next(self, state: GoalState, recorded: Recorded, callbacks: FlowCallbacks) -> bool:
         """Deliver what the history has next; tell whether there was anything, and the function could take it."""
@@ -228,25 +205,7 @@ class FlowMind:
     async def close(self) -> None:
         """See Mind.close."""
         self._progress.is_closed = True
-        if self._progress.body is None:
-            return
-        self._progress.body.cancel()
-        for request in list(self._progress.requests.values()):
-            request.answer.cancel()
-            if request.ended is not None and not request.ended.done():
-                request.ended.set_result(None)
-        try:
-            await asyncio.wait([self._progress.body], timeout=_UNWINDING_S)
-        finally:
-            self._leave_unended(self._progress.body)
-
-    def _leave_unended(self, body: "asyncio.Task[None]") -> None:
-        if self._progress.callbacks is not None:
-            self._progress.callbacks.close()
-        if not body.done():
-            leave_alone(body)
-            _LEFT_ALONE.append(body)
-            log.warning("the flow %s does not let itself be unwound; it is left alone", self._flow.path)
+        await unwind(self._progress, self._flow.path)
 
     async def request(
         self,
@@ -375,55 +334,27 @@ class FlowMind:
     def _launch(self, state: GoalState, plan: TimerPlan | None = None) -> FlowCallbacks:
         self._progress.state, self.goal_id, self.origins = state, state.goal_id, state.origins
         self._progress.now_us = state.origins[0].created_us
-        self._progress.callbacks = FlowCallbacks(self._is_own, plan)
-        self._progress.body = asyncio.create_task(self._run(state.goal_id), context=_context_of(Branch(self)))
+        self._progress.callbacks = FlowCallbacks(partial(is_of, self), plan)
+        self._progress.body = asyncio.create_task(self._run(state.goal_id), context=context_of(Branch(self)))
         return self._progress.callbacks
-
-    def _is_own(self, context: Context) -> bool:
-        branch = context.get(BRANCH)
-        return branch is not None and branch.owner is self
 
     async def _run(self, goal_id: str) -> None:
         try:
             goal = self.goal = Goal(goal_id, self)
             result = await self._flow.fn(goal, *self._args, **self._kwargs)
-            await self._require_nothing_open(goal)
+            await require_nothing_open(goal, self._progress)
             self._progress.end = Termination(
                 "done", value=result_to_json(self._flow.fn, result, f"What {self._flow.name} returned")
             )
         except BaseException as error:
             if self._progress.is_closed or is_interrupt(error):
                 raise
-            self._progress.end = Termination("cancelled") if self._cleanup.is_ended_by(error) else self._ending(error)
+            self._progress.end = self._ending(error)
 
     def _ending(self, error: BaseException) -> Termination:
-        """Return how the function ended that raised: an end that can be recorded, whatever the exception does."""
-        try:
-            calls = self._progress.state.calls.values() if self._progress.state is not None else ()
-            end = ending_of(error, self._flow.path, {call.call.step for call in calls})
-            encode(end)
-        except BaseException as other:
-            if is_interrupt(other):
-                raise
-            log.exception("the exception that %s raised cannot be described", self._flow.path)
-            return Termination("fatal_error", "The flow raised an exception that cannot be described.")
-        return end
-
-    async def _require_nothing_open(self, goal: Goal) -> None:
-        """Check that the function has awaited all that it began."""
-        if self._progress.callbacks is not None:
-            await self._progress.callbacks.let_others_rest()  # a task that it left behind asks for its step now
-        goal.unawaited.require_none()
-        for step, request in self._progress.requests.items():
-            if not request.is_cancelled:
-                raise Invalid(f"The flow returned while {step} was in flight: await it, or use goal.gather.")
-
-
-def _context_of(branch: Branch) -> Context:
-    context = copy_context()
-    context.run(BRANCH.set, branch)
-    context.run(STEP.set, None)  # a step of another goal may have started this one
-    return context
+        if self._cleanup.is_ended_by(error):
+            return Termination("cancelled")
+        return ending(error, self._progress, self._flow.path)
 
 
 def _require_json(step: str, wanted: Wanted) -> None:

@@ -90,6 +90,44 @@ class _Goal:
         return Appended(append.seq, inbox_waiting=bool(self.inbox))
 
 
+class _Goals(dict[str, _Goal]):
+    """The goals by id, also those that were deleted, and their histories across forks."""
+
+    def existing(self, goal_id: str) -> _Goal:
+        """Return a goal that was not deleted.
+
+        Raises: NotFound
+        """
+        goal = self.get(goal_id)
+        if goal is None or goal.is_deleted:
+            raise missing(goal_id)
+        return goal
+
+    def history(self, goal: _Goal) -> list[Event]:
+        """Return the events of a goal; a fork's begin with its parents'."""
+        parts = [goal.events]
+        left_at = goal.summary.last_seq
+        while (origin := goal.summary.forked_from) is not None:
+            goal = self.existing(origin.goal_id)
+            left_at = min(left_at, origin.seq)
+            parts.append([event for event in goal.events if event.seq <= left_at])
+        return [event for part in reversed(parts) for event in part]
+
+    def require_origin(self, origin: ForkedFrom | None, expected_hash: bytes) -> None:
+        """Check that the event that a fork continues from is there.
+
+        Raises: NotFound; Conflict.
+        """
+        if origin is None:
+            return
+        found = self.get(origin.goal_id)
+        if found is None or found.is_deleted or found.summary.last_seq < origin.seq:
+            raise no_such_event(origin)
+        at = [event for event in self.history(found) if event.seq == origin.seq]
+        if not at or at[0].hash != expected_hash:
+            raise replaced(origin.goal_id, origin.seq)
+
+
 class InMemoryStateStore:
     """The goals, and the leases on them, in memory. See GoalStore and Leases.
 
@@ -106,7 +144,7 @@ class InMemoryStateStore:
         self._now_us = now_us
         self._boottime_s = boottime_s
         self._is_dead = is_dead
-        self._goals: dict[str, _Goal] = {}
+        self._goals = _Goals()
         self._start_keys: dict[str, str] = {}
         self._leases: dict[str, Lease] = {}
         self._appends = 0
@@ -139,7 +177,7 @@ class InMemoryStateStore:
         if append.makes_goal:
             done = self._create(append)
         else:
-            goal = self._goal(goal_id)
+            goal = self._goals.existing(goal_id)
             if not goal.accepts(append):
                 raise append.refusal(goal.summary.status, goal.summary.last_seq, goal.events[-1].hash, goal.epoch)
             done = goal.take(append)
@@ -175,9 +213,9 @@ class InMemoryStateStore:
         return events[: max(1, sum(size <= max_bytes for size in sizes))]
 
     def _events(self, goal_id: str, after: int, upto: int | None = None) -> list[Event]:
-        goal = self._goal(goal_id)
+        goal = self._goals.existing(goal_id)
         until = goal.summary.last_seq if upto is None else upto
-        return [event for event in self._history(goal) if after < event.seq <= until]
+        return [event for event in self._goals.history(goal) if after < event.seq <= until]
 
     async def list_goals(
         self,
@@ -223,7 +261,7 @@ class InMemoryStateStore:
 
     async def delete(self, goal_id: str, *, even_unfinished: bool = False) -> None:
         """See StateStore.delete."""
-        goal = self._goal(goal_id)
+        goal = self._goals.existing(goal_id)
         if not (goal.has_ended or even_unfinished):
             raise not_finished(goal_id)
         for name, other in self._goals.items():
@@ -252,7 +290,7 @@ class InMemoryStateStore:
         require_key(key)
         at_us = self._now_us() if created_us is None else created_us
         row = InboxRow(str(uuid7()), kind, orjson.loads(json_text(payload)), key, at_us)
-        goal = self._goal(goal_id)
+        goal = self._goals.existing(goal_id)
         for known_kind, known_payload in _posts(goal, key):
             require_same_post(goal_id, row, known_kind, known_payload)
             return False
@@ -301,7 +339,7 @@ class InMemoryStateStore:
 
     async def claim(self, goal_id: str, worker: Worker, queue: str | None = None, *, reopen: bool = False) -> int:
         """See Leases.claim."""
-        goal = self._goal(goal_id)
+        goal = self._goals.existing(goal_id)
         require_claimable(goal_id, goal.summary.status, reopen=reopen)
         if not self._is_free(goal, worker):
             raise owned(goal_id, self._leases[goal.summary.worker or ""].worker)
@@ -352,10 +390,6 @@ class InMemoryStateStore:
         known = [lease for name, lease in self._leases.items() if name in worker_ids]
         return frozenset(lease.worker.id for lease in known if self._is_live(lease, observer))
 
-    def _is_live(self, lease: Lease, observer: Worker) -> bool:
-        is_over = lease.deadline_us <= self._boottime_us()
-        return not (is_over or is_known_dead(lease.worker, observer, self._is_dead))
-
     def _create(self, append: Append) -> Appended:
         if not append.is_in_order or append.goal_id in self._goals:
             raise append.refusal("open", 0, b"", 0)
@@ -364,9 +398,9 @@ class InMemoryStateStore:
         start_key = append.summary.start_key
         if append.takes_key_of is None and start_key is not None and start_key in self._start_keys:
             raise append.key_was_used()
-        self._require_origin(append.summary.forked_from, append.expected_hash)
+        self._goals.require_origin(append.summary.forked_from, append.expected_hash)
         if append.takes_key_of is not None:
-            self._take_key(append, self._goal(append.takes_key_of))
+            self._take_key(append, self._goals.existing(append.takes_key_of))
         self._goals[append.goal_id] = goal = _Goal(replace(append.summary, worker=append.worker))
         if start_key is not None:
             self._start_keys[start_key] = append.goal_id
@@ -377,31 +411,9 @@ class InMemoryStateStore:
             raise append.key_was_taken()
         owner.summary = replace(owner.summary, start_key=None)
 
-    def _require_origin(self, origin: ForkedFrom | None, expected_hash: bytes) -> None:
-        if origin is None:
-            return
-        found = self._goals.get(origin.goal_id)
-        if found is None or found.is_deleted or found.summary.last_seq < origin.seq:
-            raise no_such_event(origin)
-        at = [event for event in self._history(found) if event.seq == origin.seq]
-        if not at or at[0].hash != expected_hash:
-            raise replaced(origin.goal_id, origin.seq)
-
-    def _history(self, goal: _Goal) -> list[Event]:
-        """Return the events of a goal; a fork's begin with its parents'."""
-        parts = [goal.events]
-        left_at = goal.summary.last_seq
-        while (origin := goal.summary.forked_from) is not None:
-            goal = self._goal(origin.goal_id)
-            left_at = min(left_at, origin.seq)
-            parts.append([event for event in goal.events if event.seq <= left_at])
-        return [event for part in reversed(parts) for event in part]
-
-    def _goal(self, goal_id: str) -> _Goal:
-        goal = self._goals.get(goal_id)
-        if goal is None or goal.is_deleted:
-            raise missing(goal_id)
-        return goal
+    def _is_live(self, lease: Lease, observer: Worker) -> bool:
+        is_over = lease.deadline_us <= self._boottime_us()
+        return not (is_over or is_known_dead(lease.worker, observer, self._is_dead))
 
     def _boottime_us(self) -> int:
         return round(self._boottime_s() * 1_000_000)

@@ -90,7 +90,7 @@ class Posts:
                 is_taken = not any(row.kind == "cancel" for row in await self._inbox.inbox(goal.id))
                 if self._clock.boottime_s() > deadline_s:
                     return replace(goal, note=CLEANING_UP if is_taken else _CANCEL_PENDING)
-                self._runner.look(goal.id)
+                self._runner.process.look(goal.id)
                 await changes.wait(_RECHECK_S)
                 goal = await self._find(goal.id)
                 if not (goal.is_final or goal.is_running or is_taken):

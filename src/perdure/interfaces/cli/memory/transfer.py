@@ -11,8 +11,10 @@ import typer
 
 from perdure.app.memory.memory import HomeMemory, open_memory
 from perdure.errors import Conflict, Invalid, NotFound, Unavailable, from_os_error
+from perdure.files.atomic import part_file
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import Answer
+from perdure.interfaces.cli.files import place, taken
 from perdure.interfaces.cli.memory.inputs import empty_input, input_in_pieces
 from perdure.interfaces.cli.output.terminal import one_line
 from perdure.memory.record import Plain
@@ -148,9 +150,6 @@ async def _write(path: Path, lines: AsyncIterator[bytes], *, force: bool) -> int
 
     Raises: Conflict when it is there and not to be replaced; Denied; Unavailable.
     """
-    from perdure.files.atomic import part_file
-    from perdure.interfaces.cli.files import place, taken
-
     if path.is_dir():
         raise Conflict(f"{path} is a folder; a file was expected.")
     if path.exists() and not force:

@@ -15,6 +15,10 @@ from typing import Any
 from perdure.minds.flow.execution.branches import Join
 from perdure.minds.flow.execution.event_loop import FlowCallbacks
 from perdure.minds.flow.execution.progress import Progress
+from perdure.minds.flow.execution.recorded_steps import Recorded
+
+_MOST_TIMERS = 20
+"""How many timers are fired to find out whether one of them cancels a step that was never recorded."""
 
 _LOOK_AGAIN_S = 0.05
 _GRACE_S = 0.05
@@ -83,3 +87,15 @@ def _waits_for(waiting: Any, answers: Collection[int]) -> bool:
     if isinstance(children, list):
         return all(child.done() or _waits_for(child, answers) for child in children)
     return id(waiting) in answers
+
+
+async def settle_doubts(progress: Progress, recorded: Recorded, callbacks: FlowCallbacks, next_seq: float) -> None:
+    """Find what the function asks for and the history does not have.
+
+    A deadline may have passed in the first run before what it cancelled was begun: then it passes now.
+    """
+    for _ in range(_MOST_TIMERS):
+        if not (recorded.has_difference_before(next_seq) and fire_timers(progress, callbacks)):
+            break
+        await callbacks.rest()
+    recorded.settle_doubts(next_seq)

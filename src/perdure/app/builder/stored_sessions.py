@@ -1,0 +1,130 @@
+"""The sessions of interviews in the store: loaded by id, saved over what was there, and found by a prefix."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from perdure.app.builder.sessions import SESSION_ID, SessionOver, SessionView, known_form, session_view
+from perdure.errors import Conflict, Damaged, Invalid, NotFound, PerdureError
+from perdure.forge.drafts import damaged, draft_of, state_of
+from perdure.forge.interview.engine import BuilderEngine
+from perdure.forge.ports import BotStore, BuilderDraft, BuilderDraftStore
+from perdure.forge.state import BuilderState
+from perdure.kernel.ports import IdempotentCall
+
+_MOST_SHOWN = 5
+MOST_HELD = 256
+_SHOWN = 60
+
+
+class StoredSessions:
+    """Drafts with their states. Those that were saved last are held, so that the next answer need not read them."""
+
+    def __init__(self, drafts: BuilderDraftStore, bots: BotStore, engine: BuilderEngine) -> None:
+        self._drafts = drafts
+        self._bots = bots
+        self._engine = engine
+        self._held: dict[str, tuple[BuilderDraft, BuilderState]] = {}
+
+    def take_held(self, session_id: str) -> tuple[BuilderDraft, BuilderState] | None:
+        """Return what was saved last of a session, if it is held, and hold it no longer."""
+        return self._held.pop(session_id, None)
+
+    async def view(self, session_id: str) -> SessionView:
+        """Return a session with its pending turn.
+
+        Raises: as `load`.
+        """
+        draft, state = await self.load(session_id)
+        return session_view(state, draft.revision)
+
+    async def load(self, session_id: str) -> tuple[BuilderDraft, BuilderState]:
+        """Load a session with its pending turn, which is kept first if it was not yet."""
+        session_id = known_form(session_id)
+        try:
+            draft = await self._drafts.load_draft(session_id)
+        except NotFound as error:
+            raise await self.missing(session_id) from error
+        except Damaged as error:
+            raise damaged(session_id, error.detail) from error
+        state = state_of(draft)
+        resumed = await self._engine.resume(state)
+        if resumed != state:
+            try:
+                draft = await self._drafts.save_draft(draft_of(resumed), draft.revision)
+            except Conflict:
+                return await self.load(session_id)  # somebody else was quicker, and has kept it
+        return draft, resumed
+
+    async def save(self, state: BuilderState, before: BuilderDraft | None, once: IdempotentCall | None) -> SessionView:
+        """Keep a state over the draft before it, if there is one."""
+        kept = None if once is None else replace(once, subject=state.session_id)
+        revision = before.revision if before else 0
+        try:
+            draft = await self._drafts.save_draft(draft_of(state), revision, kept, over=before)
+        except Conflict as error:
+            begun = f"There is a draft of the session {state.session_id} already; go on with it, or begin another."
+            raise Conflict(error.detail if before else begun, current=await self.current(state.session_id)) from error
+        self._hold(draft, state)
+        return session_view(state, draft.revision)
+
+    def _hold(self, draft: BuilderDraft, state: BuilderState) -> None:
+        """Hold what was kept last: whoever answers next need not read it, and the revision tells whether it is old."""
+        self._held[state.session_id] = draft, state
+        while len(self._held) > MOST_HELD:
+            del self._held[next(iter(self._held))]
+
+    async def current(self, session_id: str) -> Mapping[str, Any] | None:
+        """Return a session as a conflict shows it; None when it is not there, or cannot be read."""
+        try:
+            return (await self.view(session_id)).wire()
+        except PerdureError:
+            return None  # it is gone, or cannot be shown; the conflict stays one
+
+    async def free_id(self, wanted: str) -> str:
+        """Return the id that is wanted for a new session, in the form in which it is kept.
+
+        Raises: Invalid when it is no UUID; Conflict when it is taken.
+        """
+        if not SESSION_ID.fullmatch(wanted.lower()):
+            raise Invalid(f"A session id is a UUID, which {wanted[:60]!r} is not.")
+        made = await self._bots.made_by(wanted.lower())
+        if made is not None:
+            raise Conflict(f"The session {wanted} has made the bot {made.slug} already. Begin another.")
+        return wanted.lower()
+
+    async def missing(self, session_id: str) -> NotFound:
+        """Return the error for a session that is not there, which names the bot that it has made."""
+        made = await self._bots.made_by(session_id)
+        if made is None:
+            return NotFound(f"There is no session {session_id}.")
+        return SessionOver(session_id, made.slug, made.number)
+
+    async def find(self, prefix: str) -> str:
+        """Return the id of the one draft whose id begins so; a whole id is returned as it is.
+
+        Raises: NotFound; Conflict, naming some of them, when there are several.
+        """
+        if SESSION_ID.fullmatch(prefix.lower()):
+            return prefix.lower()
+        found = await self._drafts.find_drafts(prefix.lower(), limit=_MOST_SHOWN + 1) if prefix else []
+        if not found:
+            raise NotFound(f"There is no draft whose id begins with {prefix[:60]!r}. `perdure draft list` shows them.")
+        if len(found) > 1:
+            shown = [f"{draft.session_id}  {draft.initial_description[:_SHOWN]}" for draft in found[:_MOST_SHOWN]]
+            many = f"More than {_MOST_SHOWN}" if len(found) > _MOST_SHOWN else str(len(found))
+            raise Conflict(f"{many} drafts have ids that begin with {prefix!r}. Type more of it.", errors=shown)
+        return found[0].session_id
+
+    async def require_whole_id(self, given: str) -> str:
+        """Return the id of a draft that is to be changed, in the form in which it is kept; a prefix is not enough.
+
+        Raises: NotFound, naming the only draft whose id begins so.
+        """
+        if SESSION_ID.fullmatch(given.lower()):
+            return given.lower()
+        try:
+            meant = f" Did you mean {await self.find(given)}?"
+        except (NotFound, Conflict):
+            meant = ""
+        raise NotFound(f"No draft has the id {given[:60]!r}.{meant} Commands that change a draft need the whole id.")
