@@ -29,7 +29,7 @@ from perdure.kernel.mind import Mind, Proposal
 from perdure.kernel.ports import GoalStore, Status, Summary, Worker
 from perdure.kernel.run_context import RunContext
 from perdure.kernel.tool import CallContext, Check, Tool, ToolSpec
-from perdure.tools.policy import ASK
+from perdure.tools.goal_policy import policy_of_goal
 
 WORKER = Worker("bench", "host", "home", "boot")
 TOOL = "search"
@@ -163,7 +163,7 @@ async def run_goal(store: GoalStore, goal_id: str, steps: int) -> list[float]:
 
 def new_loop(journal: Journal, store: GoalStore, mind: Mind, tool: Tool) -> Loop:
     """Make a loop; the one place that knows how."""
-    return Loop(journal, store, RunContext(mind, Toolbox.of(tool), ASK, "/"), SystemClock())
+    return Loop(journal, store, RunContext(mind, Toolbox.of(tool), policy_of_goal(None), "/"), SystemClock())
 
 
 async def written_together(store: GoalStore) -> Steps:

@@ -43,6 +43,9 @@ class StuckGoals:
         assert after is None
         return None if skip.get("g") == goal.last_seq else ClaimedGoal(goal, 1, None)
 
+    def is_held_here(self, _goal_id: str) -> bool:
+        return False
+
     async def each_due(self, **_options: Any) -> AsyncIterator[GoalView]:
         nothing: list[GoalView] = []
         for goal in nothing:

@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from perdure.app.goals.arguments.run_options import Manner, policy_of_run
+from perdure.app.goals.arguments.run_options import Manner
 from perdure.app.goals.goals import Goals
 from perdure.app.goals.new_goal import NewGoal, of_command
-from perdure.kernel.events import MindSpec, Termination, ToolCall
+from perdure.errors import Conflict, Invalid
+from perdure.kernel.events import MindSpec, PolicySpec, Termination, ToolCall
 from perdure.kernel.fold import GoalState
 from perdure.kernel.mind import Proposal
 from perdure.minds.command import CommandMind
 from perdure.minds.factory import Made
-from perdure.tools.policy import Rule, Rules
+from perdure.tools.goal_policy import read_policy
 
 
 @dataclass
@@ -59,13 +60,65 @@ async def test_a_person_is_asked_about_a_call_of_a_model(goals: Goals, new: Call
     assert (decision.decision, decision.by) == ("approve", "person")
 
 
-async def test_the_rules_of_a_run_deny_and_allow(goals: Goals, new: Callable[[], NewGoal]) -> None:
+def ruled(verdict: str, tool: str = "read_file") -> PolicySpec | None:
+    return read_policy({"rules": [{"tool": tool, "verdict": verdict}]})
+
+
+async def test_the_rules_of_a_goal_deny_and_allow(goals: Goals, new: Callable[[], NewGoal]) -> None:
     use(goals, "read_file", path="a")
-    rules = Rules([Rule("read_file", "deny")])
-    denied = (await goals.begin(new(), Manner(policy=rules))).state
-    allowed = (await goals.begin(new(), Manner(policy=Rules([Rule("read_file", "allow")])))).state
+    denied = (await goals.begin(replace(new(), policy=ruled("deny")))).state
+    allowed = (await goals.begin(replace(new(), policy=ruled("allow")))).state
     outcomes = [each.calls["a.1"].outcome for each in (denied, allowed)]
     assert [each.ok for each in outcomes if each is not None] == [False, True]
+
+
+async def test_a_resume_judges_by_the_recorded_policy(goals: Goals, new: Callable[[], NewGoal]) -> None:
+    use(goals, "read_file", path="a")
+    queued = await goals.enqueue(replace(new(), policy=read_policy("read-only")))
+    events = await goals.events(queued.id)
+    assert events[0].content()["policy"] == {"preset": "read-only"}
+    ran = await goals.go_on(queued.id)
+    decision = ran.state.calls["a.1"].decision
+    assert ran.state.status == "done"
+    assert decision is not None
+    assert (decision.decision, decision.by) == ("approve", "policy")
+
+
+async def test_a_goal_without_a_policy_records_none(goals: Goals, new: Callable[[], NewGoal]) -> None:
+    use(goals, "read_file", path="a")
+    ran = await goals.begin(new())
+    assert "policy" not in (await goals.events(ran.state.goal_id))[0].content()
+
+
+@pytest.mark.parametrize("tool", ["exec", "write_file"])
+async def test_neither_a_rule_nor_yes_approves_a_program_or_a_changed_file(
+    goals: Goals, new: Callable[[], NewGoal], tool: str
+) -> None:
+    use(goals, tool, **({"argv": ["true"]} if tool == "exec" else {"path": "b", "content": "text"}))
+    policy = read_policy({"rules": [{"tool": "*", "verdict": "allow"}], "yes": True})
+    ran = await goals.begin(replace(new(), policy=policy), Manner(approves_asked=True))
+    assert (ran.outcome, ran.state.waiting_for) == ("waiting", "person")
+
+
+async def test_a_key_does_not_start_a_goal_with_another_policy(goals: Goals, new: Callable[[], NewGoal]) -> None:
+    use(goals, "read_file", path="a")
+    await goals.begin_once(replace(new(), key="one", policy=ruled("allow")))
+    with pytest.raises(Conflict, match="another policy"):
+        await goals.begin_once(replace(new(), key="one"))
+
+
+async def test_options_record_a_policy_or_refuse_it(goals: Goals) -> None:
+    result = await goals.options(policy="read-only").run("true")
+    assert (await goals.events(result.id))[0].content()["policy"] == {"preset": "read-only"}
+    with pytest.raises(Invalid, match="needs the sandbox"):
+        goals.options(policy="full")
+
+
+async def test_a_fork_keeps_the_policy(goals: Goals, new: Callable[[], NewGoal]) -> None:
+    use(goals, "read_file", path="a")
+    ran = await goals.begin(replace(new(), policy=ruled("allow")))
+    fork = await goals.fork(ran.state.goal_id, at=1)
+    assert (await goals.begun(fork.id)).policy == ran.state.begun.policy
 
 
 @pytest.mark.parametrize(
@@ -77,11 +130,11 @@ async def test_yes_approves_all_but_programs_also_for_a_goal_that_waits_already(
 ) -> None:
     use(goals, tool, **arguments)
     goal_id = (await goals.begin(new())).state.goal_id
-    ran = await goals.go_on(goal_id, Manner(policy=policy_of_run(yes=True)))
+    ran = await goals.go_on(goal_id, Manner(approves_asked=True))
     assert ran.state.status == status
 
 
 async def test_a_command_asks_no_policy(goals: Goals, tmp_path: Path) -> None:
     new = replace(of_command("true"), workdir=tmp_path)
-    ran = await goals.begin(new, Manner(policy=Rules([Rule("*", "deny")])))
+    ran = await goals.begin(replace(new, policy=ruled("deny", "*")))
     assert ran.state.status == "done"

@@ -13,7 +13,7 @@ from perdure.kernel.events import Body, Decision, Limits, Message, MindSpec, Ter
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.loop import Loop, Ran
 from perdure.kernel.mind import Proposal
-from perdure.kernel.tool import CallContext, Verdict
+from perdure.kernel.tool import CallContext, Judgement, Verdict
 from tests.kernel.lives import Died
 from tests.kernel.world import FixedPolicy, ScriptedMind, World
 
@@ -275,8 +275,8 @@ async def test_a_denied_ordered_call_lets_the_next_one_have_its_turn(world: Worl
     verdicts: dict[str, Verdict] = {"a": "allow", "b": "deny", "c": "allow"}
 
     class ByStep(FixedPolicy):
-        def judge(self, call: ToolCall) -> Verdict:
-            return verdicts[call.step]
+        def judge(self, call: ToolCall) -> Judgement:
+            return Judgement(verdicts[call.step])
 
     world.policy = ByStep("allow")
     ran = await world.script(Proposal([call("a"), call("b"), call("c")], in_order=True), END)

@@ -19,7 +19,7 @@ from perdure.kernel.loop import Loop, Ran
 from perdure.kernel.mind import Mind, Proposal
 from perdure.kernel.ports import GoalStore, Leases, Worker
 from perdure.kernel.run_context import RunContext
-from perdure.kernel.tool import CallContext, Check, Policy, ToolSource, ToolSpec, Verdict
+from perdure.kernel.tool import CallContext, Check, Judgement, Policy, ToolSource, ToolSpec, Verdict
 from perdure.minds.factory import MindRequest, make_mind
 from perdure.tools.exec.command import SPEC as EXEC
 
@@ -94,10 +94,9 @@ class FixedPolicy:
     """Says the same of everything."""
 
     verdict: Verdict
-    name: str = "policy"
 
-    def judge(self, call: ToolCall) -> Verdict:  # noqa: ARG002 (as the port says)
-        return self.verdict
+    def judge(self, call: ToolCall) -> Judgement:  # noqa: ARG002 (as the port says)
+        return Judgement(self.verdict)
 
 
 @dataclass

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.kernel.events import ToolCall
-from perdure.kernel.tool import Policy, Verdict
+from perdure.kernel.tool import Judgement, Policy, Verdict
 from perdure.tools.policy import ApproveAsked, Rule, Rules
 
 GIT = Rule("exec", "allow", {"argv.0": "git"})
@@ -19,23 +19,21 @@ NO_PUSH = Rule("exec", "ask", {"argv": "push"})
 
 
 def judged(rules: list[Rule], arguments: Any, tool: str = "exec") -> Verdict:
-    return Rules(rules).judge(ToolCall("c1", "a", tool, arguments, "once"))
+    return Rules(rules).judge(ToolCall("c1", "a", tool, arguments, "once")).verdict
 
 
 @pytest.mark.parametrize(
-    ("tool", "path", "verdict"),
-    [("read_file", "b", "allow"), ("read_file", "secret/b", "deny"), ("exec", "b", "ask")],
+    ("path", "judgement"),
+    [("b", Judgement("allow", by="yes")), ("secret/b", Judgement("deny", by="policy"))],
 )
-def test_yes_approves_what_is_asked_but_no_denial_and_no_program_without_a_sandbox(
-    tool: str, path: str, verdict: Verdict
-) -> None:
+def test_yes_approves_what_is_asked_but_changes_no_denial(path: str, judgement: Judgement) -> None:
     policy: Policy = ApproveAsked(Rules([NO_SECRETS]))
-    assert policy.judge(ToolCall("c1", "a", tool, {"path": path}, "once")) == verdict
+    assert policy.judge(ToolCall("c1", "a", "read_file", {"path": path}, "once")) == judgement
 
 
 def test_what_no_rule_is_about_is_asked() -> None:
     policy: Policy = Rules([])
-    assert policy.judge(ToolCall("c1", "a", "exec", {"argv": ["git"]}, "once")) == "ask"
+    assert policy.judge(ToolCall("c1", "a", "exec", {"argv": ["git"]}, "once")) == Judgement("ask")
     assert judged([GIT], {"argv": ["git"]}, tool="other") == "ask"
 
 

@@ -37,7 +37,7 @@ class Goals:
         key: str | None = None,
         **more: Any,
     ) -> "Goal":
-        """Start a goal in the server; with a key, once. `more` is args, bot, limits, shell, tags.
+        """Start a goal in the server; with a key, once. `more` is args, bot, limits, policy, shell, tags.
 
         Raises: Invalid; Exhausted; Unavailable.
         """

@@ -61,6 +61,17 @@ class MindSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class PolicySpec:
+    """What judges the calls that a model decides in a goal, as it was given at the start."""
+
+    preset: str = "ask"
+    rules: tuple[dict[str, Any], ...] = ()
+    """Beside those of the preset, each `{tool, verdict, arguments?}`."""
+    yes: bool = False
+    """What is only asked about counts as approved."""
+
+
+@dataclass(frozen=True, slots=True)
 class ForkedFrom:
     """The last event that a fork shares with the goal it was made from."""
 
@@ -89,6 +100,8 @@ class GoalBegun:
     parent: ParentCall | None = None
     voided: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+    policy: PolicySpec | None = None
+    """Null: a person is asked about each call of a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,6 +447,7 @@ _NESTED: dict[type, dict[str, Any]] = {
         "limits": Layout(Limits),
         "forked_from": Layout(ForkedFrom),
         "parent": Layout(ParentCall),
+        "policy": Layout(PolicySpec, rules=tuple),
         "voided": tuple,
         "tags": tuple,
     },

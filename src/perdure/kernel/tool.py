@@ -152,12 +152,17 @@ class ToolSource(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A verdict, and who has given it, as it is recorded: a policy, or a person who approved calls in advance."""
+
+    verdict: Verdict
+    by: str = "policy"
+
+
 class Policy(Protocol):
     """What a model may do without asking. Calls of a person, a plan and a flow are not judged."""
 
-    @property
-    def name(self) -> str:
-        """Who has decided, as it is recorded."""
+    def judge(self, call: ToolCall) -> Judgement:
+        """Say whether a call may run, and who says so."""
         ...
-
-    def judge(self, call: ToolCall) -> Verdict: ...

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from perdure.kernel.events import ToolCall
-from perdure.kernel.tool import Policy, Verdict
+from perdure.kernel.tool import Judgement, Policy, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,35 +35,45 @@ class Rules:
     """The strictest rule that is about a call decides: deny before ask before allow. Without one, a person is asked."""
 
     rules: Sequence[Rule]
-    name: str = "policy"
 
-    def judge(self, call: ToolCall) -> Verdict:
+    def judge(self, call: ToolCall) -> Judgement:
+        """See Policy.judge."""
         try:
             found = {rule.verdict for rule in self.rules if rule.is_about(call)}
-        except RecursionError:  # nested so deep that nobody has looked at all of it
-            return "ask"
-        return "deny" if "deny" in found else "allow" if found == {"allow"} else "ask"
-
-
-_UNSANDBOXED = frozenset({"exec"})
-"""Tools whose programs run outside of a sandbox: only a person approves their calls."""
+        except RecursionError:  # too deeply nested to look at all of it
+            return Judgement("ask")
+        if "deny" in found:
+            return Judgement("deny")
+        return Judgement("allow" if found == {"allow"} else "ask")
 
 
 @dataclass(frozen=True, slots=True)
 class ApproveAsked:
-    """Approves what another policy asks about, as a person has said for one run; it changes no denial."""
+    """Approves what another policy asks about, as a person has said in advance; it changes no denial."""
 
     policy: Policy
-    name: str = "yes"
 
-    def judge(self, call: ToolCall) -> Verdict:
+    def judge(self, call: ToolCall) -> Judgement:
         """See Policy.judge."""
-        verdict = self.policy.judge(call)
-        return "allow" if verdict == "ask" and call.tool not in _UNSANDBOXED else verdict
+        judgement = self.policy.judge(call)
+        return Judgement("allow", by="yes") if judgement.verdict == "ask" else judgement
 
 
-ASK: Policy = Rules(())
-"""The preset `ask`: a person is asked about every call."""
+ASKED_ALWAYS = frozenset({"exec", "write_file"})
+"""Tools whose calls only a person approves, until programs run in a sandbox and changes of files can be undone."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskAlways:
+    """Asks a person about the calls of some tools that another policy allows; it changes no denial."""
+
+    policy: Policy
+    tools: frozenset[str] = ASKED_ALWAYS
+
+    def judge(self, call: ToolCall) -> Judgement:
+        """See Policy.judge."""
+        judgement = self.policy.judge(call)
+        return Judgement("ask") if judgement.verdict == "allow" and call.tool in self.tools else judgement
 
 
 def _is_named(value: Any, paths: Sequence[tuple[list[str], str]]) -> bool:

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import secrets
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,14 @@ import pytest
 
 from perdure import Conflict
 from perdure.app import Perdure
+from perdure.app.change_feed.history_tail import HistoryTail
 from perdure.app.goals.arguments.run_options import Manner
-from perdure.app.wire.goal_view import GoalView
 from perdure.client import Client
 from perdure.errors import PerdureError
 from perdure.interfaces.api.server import Running
 from perdure.interfaces.api.streams import pages
 from perdure.kernel.loop import Loop
+from perdure.kernel.ports import Summary
 from tests.app.serving import become
 from tests.interfaces.api.test_streams import heard, opened
 
@@ -118,22 +118,24 @@ async def test_a_follower_continues_when_the_goal_is_reopened_while_it_reads(
     client: Client, home: Perdure, server: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     goal_id = await failed(client, home, tmp_path / "paper")
-    goals, find = home.goals, home.goals.find
-    steps: list[Callable[[], Awaitable[object]]] = [
-        lambda: goals.reopen(goal_id, Manner(watch=Loop.stop)),
-        lambda: goals.go_on(goal_id),
-    ]
+    goals, look_up = home.goals, HistoryTail.look_up
+    going_on: list[asyncio.Task[object]] = []
+    reopened: list[object] = []
 
-    async def find_then_act(prefix: str) -> GoalView:
-        """Let the goal be reopened between the two reads of a follower, and resumed after its next look."""
-        found = await find(prefix)
-        if steps:
-            await steps.pop(0)()
-        return found
+    async def look_up_then_reopen(tail: HistoryTail) -> Summary:
+        """Let the goal be reopened after a follower has read that it is final, and before it reads the events."""
+        row = await look_up(tail)
+        if not reopened:
+            reopened.append(await goals.reopen(goal_id, Manner(watch=Loop.stop)))
+        return row
 
-    monkeypatch.setattr(goals, "find", find_then_act)
+    monkeypatch.setattr(HistoryTail, "look_up", look_up_then_reopen)
+    seen: list[str] = []
     with server.surface.lines.open() as line:
         async with asyncio.timeout(20):
-            seen = [event.type async for page in pages(server.surface, line, goal_id, 0) for event in page]
-    assert not steps
+            async for page in pages(server.surface, line, goal_id, 0):
+                seen += [event.type for event in page]
+                if not going_on and "reopened" in seen:
+                    going_on.append(asyncio.create_task(goals.go_on(goal_id)))
+    await asyncio.gather(*going_on)
     assert seen.count("termination") == 2

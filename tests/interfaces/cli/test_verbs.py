@@ -1,5 +1,6 @@
 """`perdure goal signal | fork | diff | export | watch | delete`, called in this process."""
 
+import errno
 import os
 import re
 import sqlite3
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.interfaces.cli.goals import records
+from perdure import failpoints
 from tests.interfaces.cli.terminal import Terminal
 from tests.test_docs import ROOT, blocks
 
@@ -234,19 +235,14 @@ def test_an_export_replaces_no_file_unless_it_is_forced_to(perdure: Terminal, as
     assert sorted(path.name for path in ready.iterdir()) == ["history.jsonl", "plan.yaml"]
 
 
-def test_an_export_that_finds_no_room_leaves_what_was_there(
-    perdure: Terminal, asking: str, ready: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Full(type(ready)):  # type: ignore[misc]
-        """A path on a disk that is full."""
-
-        def write_bytes(self, *_: object, **__: object) -> int:
-            raise OSError(28, "No space left on device")
+def test_an_export_that_finds_no_room_leaves_what_was_there(perdure: Terminal, asking: str, ready: Path) -> None:
+    def find_no_room() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     file = ready / "history.jsonl"
     file.write_text("mine")
-    monkeypatch.setattr(records, "Path", Full)
-    assert perdure("goal", "export", asking, "-o", str(file), "--force") == 8
+    with failpoints.armed("files.fsync.before", find_no_room):
+        assert perdure("goal", "export", asking, "-o", str(file), "--force") == 8
     assert file.read_text() == "mine"
     assert sorted(path.name for path in ready.iterdir()) == ["history.jsonl", "plan.yaml"]
 

@@ -27,6 +27,7 @@ from perdure.kernel.calls.decisions import admit_decision, choose, refuse_while_
 from perdure.kernel.events import Event, Limits, Signal, content_of
 from perdure.kernel.loop import Ran
 from perdure.kernel.ports import InboxRow
+from perdure.tools.goal_policy import read_policy
 
 if TYPE_CHECKING:
     from perdure.app.workers.app_worker import AppWorker
@@ -55,6 +56,7 @@ class Goals(GoalRuns):
         limits: Limits | None = None,
         tags: Sequence[str] = (),
         on_failed: OnFailed = "raise",
+        policy: str | Mapping[str, Any] | None = None,
     ) -> GoalOptions:
         """Return options for `run` and `start`, which take only the flow and its arguments.
 
@@ -63,10 +65,13 @@ class Goals(GoalRuns):
         that, with `"return"` its result is returned. A retry is made by the call that is awaited or the process that
         started the goal: recovery after a crash does not retry.
 
+        `policy` judges the calls that a model decides, in every run of the goal: the name of a preset, `ask` or
+        `read-only`, or a mapping of `preset`, `rules` and `yes`. A person is asked about what no rule is about.
+
         Raises: Invalid
         """
         given = validate.key(key), validate.limits(limits), validate.tags(tags), validate.on_failed(on_failed)
-        return GoalOptions(self, *given)
+        return GoalOptions(self, *given, policy=read_policy(policy))
 
     @overload
     async def run(self, what: "Flow[P, T]", /, *args: P.args, **kwargs: P.kwargs) -> GoalResult[T]: ...

@@ -9,7 +9,7 @@ from typing import Any
 
 from perdure.app.goals.arguments import validate
 from perdure.errors import Invalid, NotFound, Unavailable, from_os_error
-from perdure.kernel.events import GoalBegun, Limits, MindSpec, ParentCall
+from perdure.kernel.events import GoalBegun, Limits, MindSpec, ParentCall, PolicySpec
 from perdure.minds.flow.flow import Flow
 from perdure.minds.flow.registry import is_own_name, require_newest
 from perdure.minds.flow.scripts import script_here, without_script
@@ -33,6 +33,8 @@ class NewGoal:
     key: str | None = None
     """Names this one start: a second with the same key is refused."""
     tags: tuple[str, ...] = ()
+    policy: PolicySpec | None = None
+    """Judges the calls that a model decides; None: a person is asked about each."""
     flow: Flow[..., Any] | None = field(default=None, repr=False, compare=False)
     """The flow itself, which is what runs: another may be defined under its name before it begins."""
     goal_id: str | None = None
@@ -50,6 +52,8 @@ class NewGoal:
 
     def differs_from(self, begun: GoalBegun) -> str | None:
         """Say in what another goal is not the one that is wanted; in which folder and with how much do not count."""
+        if begun.policy != self.policy:
+            return "which was started with another policy for the calls of models"
         mind, was = without_script(self.mind), without_script(begun.mind)
         if was.kind != mind.kind:
             return f"which is a {was.kind}, {_shown(begun.text)}, and not a {mind.kind}"

@@ -10,7 +10,7 @@ from perdure.app.goals.errors import failure_of
 from perdure.app.goals.handle import GoalHandle
 from perdure.app.wire.goal_view import GoalResult, GoalView
 from perdure.errors import Conflict
-from perdure.kernel.events import Limits
+from perdure.kernel.events import Limits, PolicySpec
 from perdure.kernel.loop import Ran
 from perdure.kernel.ports import Owned
 
@@ -37,6 +37,7 @@ class GoalOptions:
     limits: Limits = field(default_factory=Limits)
     tags: tuple[str, ...] = ()
     on_failed: OnFailed = "raise"
+    policy: PolicySpec | None = None
 
     @overload
     async def run(self, what: "Flow[P, T]", /, *args: P.args, **kwargs: P.kwargs) -> GoalResult[T]: ...
@@ -85,7 +86,8 @@ class GoalOptions:
         from perdure.app.goals.new_goal import new_goal
 
         self.goals.require_open()
-        return replace(new_goal(what, args, kwargs), key=self.key, limits=self.limits, tags=self.tags)
+        new = new_goal(what, args, kwargs)
+        return replace(new, key=self.key, limits=self.limits, tags=self.tags, policy=self.policy)
 
     async def _run_or_follow(self, new: "NewGoal") -> Ran:
         """Run a goal here; while another worker runs the goal that its key started, wait."""

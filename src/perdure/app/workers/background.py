@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from perdure.app.goals.arguments.run_options import Manner, Watch
 from perdure.app.outage_log import Trouble
 from perdure.app.wire.goal_view import GoalView
-from perdure.app.workers.failed_runs import MOMENT_S, PATIENCE_S, FailedRuns
+from perdure.app.workers.failed_runs import MOMENT_S, OWNED_S, PATIENCE_S, FailedRuns
 from perdure.errors import PerdureError, Unavailable
 from perdure.kernel.calls.holding import is_held
 from perdure.kernel.events import Event
@@ -193,6 +193,10 @@ class BackgroundRuns:
         if self._is_closing:
             await self._goals.queues.release(claimed)
             return False
+        if self._goals.is_held_here(claimed.goal.goal_id):
+            await self._goals.queues.release(claimed)
+            self._failures.leave_alone(claimed.goal.goal_id, claimed.goal.last_seq, OWNED_S)
+            return True  # its last run has released it and still unwinds on its thread
         if claimed.goal.status == "open":
             self._last_claimed = claimed.goal.goal_id
         self._run_claimed(claimed)

@@ -162,11 +162,13 @@ class HomeChildren:
         if self.poller is not None and self.poller.queue_name == child.summary.queue:
             self.poller.nudge()
             return self.poller.would_run(child)
-        go_on = partial(self._go_on, parks_for_person=manner.parks_for_person)
+        go_on = partial(self._go_on, of_parent=manner)
         return self._goals.worker.run_child(child, go_on, self._has_left)
 
-    async def _go_on(self, goal_id: str, manner: Manner, *, parks_for_person: bool) -> Ran:
-        return await self._goals.go_on(goal_id, replace(manner, is_automatic=True, parks_for_person=parks_for_person))
+    async def _go_on(self, goal_id: str, manner: Manner, *, of_parent: Manner) -> Ran:
+        parks, approves = of_parent.parks_for_person, of_parent.approves_asked
+        manner = replace(manner, is_automatic=True, parks_for_person=parks, approves_asked=approves)
+        return await self._goals.go_on(goal_id, manner)
 
     def _has_left(self, child: GoalView) -> None:
         """Have the parent of a child check whether the child still runs."""
@@ -339,4 +341,5 @@ def _new_goal(parent: GoalState, call: ToolCall, flow: "Flow[..., Any]") -> "New
         workdir=None if parent.begun.workdir is None else Path(parent.begun.workdir),
         limits=Limits(**asked.get("limits", {})),
         key=asked.get("key") or start_key(parent.goal_id, call.call_id),
+        policy=parent.begun.policy,
     )

@@ -12,7 +12,7 @@ PATIENCE_S = 60.0
 """How long a goal that could not be resumed here is left alone, unless something is recorded for it."""
 MOMENT_S = 2.0
 """How long it is left alone when something outside was in the way, or its run recorded nothing."""
-_OWNED_S = 1.0
+OWNED_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class FailedRuns:
         before = self._failed.get(goal_id)
         if isinstance(error, Owned):
             is_again = before is not None and before.last_seq == last_seq
-            self.leave_alone(goal_id, last_seq, _OWNED_S if is_again else 0.0)
+            self.leave_alone(goal_id, last_seq, OWNED_S if is_again else 0.0)
             return
         if isinstance(error, RunsEnded):
             self._log.debug("%s", error)

@@ -51,7 +51,8 @@ class GoalQueues:
         try:
             ran = await self._runner.go_on(claimed.goal.goal_id, replace(manner, claim=claimed), Limits())
         except BaseException:
-            await self.release(claimed)
+            if not self._goals.is_held_here(claimed.goal.goal_id):  # else its run, which has not ended, releases it
+                await self.release(claimed)
             raise
         return await self._goals.children.after_run(ran)
 

@@ -28,6 +28,7 @@ from perdure.tools.confine import confined
 from perdure.tools.exec.exec import ExecTool
 from perdure.tools.exec.forks import ForkNotes
 from perdure.tools.files import ReadFileTool, WriteFileTool
+from perdure.tools.goal_policy import policy_of_goal
 
 if TYPE_CHECKING:
     from perdure.app.workers.children import HomeChildren
@@ -64,8 +65,8 @@ class RunContexts:
     ) -> RunContext:
         """Return the context of one run; `is_ours` says whether the run may still begin something.
 
-        Raises: NotFound when the code of the goal is not here; Invalid when its module fails, or a new goal names an
-        unknown tool, or a folder outside of its own.
+        Raises: NotFound when the code of the goal is not here; Invalid when its module fails, its policy is unknown, or
+        a new goal names an unknown tool, or a folder outside of its own.
         """
         from perdure.minds.factory import KINDS, MindRequest, make_mind
 
@@ -79,7 +80,7 @@ class RunContexts:
         return RunContext(
             made.mind,
             Toolbox([self._builtin, *self.sources, *made.sources]),
-            manner.policy,
+            policy_of_goal(begun.policy, approves_asked=manner.approves_asked),
             workdir,
             is_ours,
             keep=keep_for_ever,

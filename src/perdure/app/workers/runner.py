@@ -232,7 +232,7 @@ class Runner:
     async def release_claimed(self, claimed: ClaimedGoal) -> None:
         """Release a goal that was claimed and is not run."""
         worker = self.process.worker
-        if worker is not None and not self.process.is_held(claimed.goal.goal_id):
+        if worker is not None:
             await self._ownership.release(claimed.goal.goal_id, worker, claimed.epoch)
 
     async def fork(
@@ -268,7 +268,9 @@ class Runner:
         """
         goal_id = new.goal_id or self._ids.goal_id(_title(new.mind, new.text))
         workdir = str(new.workdir or own_workdir(self._home, goal_id))
-        begun = GoalBegun(new.text, new.mind, new.bot, new.limits, workdir, parent=new.parent, tags=new.tags)
+        begun = GoalBegun(
+            *(new.text, new.mind, new.bot, new.limits, workdir), parent=new.parent, tags=new.tags, policy=new.policy
+        )
         run_context = await call_on(thread, self._setup.context_of(begun, workdir, manner, thread, is_new=True))
         if new.workdir is not None:
             return _New(goal_id, begun, run_context, None)

@@ -44,11 +44,12 @@ def admit(
 
 def judge(call: ToolCall, policy: Policy) -> list[Body]:
     """Return what the policy decides about a call of a model; nothing when a person has to."""
-    match policy.judge(call):
+    judgement = policy.judge(call)
+    match judgement.verdict:
         case "allow":
-            return [Decision(call.call_id, "approve", by=policy.name)]
+            return [Decision(call.call_id, "approve", by=judgement.by)]
         case "deny":
-            decision = Decision(call.call_id, "deny", by=policy.name)
+            decision = Decision(call.call_id, "deny", by=judgement.by)
             return [decision, denied(decision)]
         case "ask":
             return []

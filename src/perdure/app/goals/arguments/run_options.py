@@ -12,8 +12,6 @@ from perdure.kernel.fold import GoalState
 from perdure.kernel.limits import raised_limits
 from perdure.kernel.loop import Loop
 from perdure.kernel.ports import ClaimedGoal
-from perdure.kernel.tool import Policy
-from perdure.tools.policy import ASK, ApproveAsked
 
 if TYPE_CHECKING:
     from perdure.minds.flow.flow import Flow
@@ -33,8 +31,8 @@ class Manner:
     """How a goal is to be run this time; `watch` is given the loop before it begins, to listen to it or to stop it."""
 
     jobs: int = 4
-    policy: Policy = ASK
-    """Judges the calls that a model decides."""
+    approves_asked: bool = False
+    """A person has approved, for this run, the calls of models that the policy of the goal only asks about."""
     watch: Watch = watch_nothing
     is_woken: bool = False
     """The goal is resumed because it was due: if this process dies, the next poll for due goals resumes it again."""
@@ -78,11 +76,6 @@ class Reopening:
         validate.reason(self.reason)
         validate.limits(self.limits)
         validate.key(self.key)
-
-
-def policy_of_run(*, yes: bool = False) -> Policy:
-    """Return what judges the calls of models in one run; with `yes`, a person has approved what is only asked about."""
-    return ApproveAsked(ASK) if yes else ASK
 
 
 def raised(state: GoalState, limits: Limits) -> Sequence[LimitRaised]:

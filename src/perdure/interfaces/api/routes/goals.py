@@ -38,6 +38,7 @@ from perdure.interfaces.api.schemas.goals import (
 from perdure.interfaces.api.schemas.problems import refusals
 from perdure.interfaces.api.streams import event_stream
 from perdure.kernel.ports import IdempotentCall
+from perdure.tools.goal_policy import read_policy
 
 
 def _require_plain_path(request: Request) -> None:
@@ -247,8 +248,10 @@ async def _new(body: GoalBody, served: Surface) -> NewGoal:
             await served.p.bots.get(body.bot)
         except NotFound as error:
             raise Invalid(error.detail) from error
+    policy = None if body.policy is None else read_policy(body.policy.model_dump())
     new = await _what(body, served)
-    return replace(new, workdir=None, limits=body.limits.as_limits(), bot=body.bot, tags=tuple(body.tags))
+    limits, tags = body.limits.as_limits(), tuple(body.tags)
+    return replace(new, workdir=None, limits=limits, bot=body.bot, tags=tags, policy=policy)
 
 
 async def _what(body: GoalBody, served: Surface) -> NewGoal:

@@ -7,10 +7,12 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from perdure.app.goals.arguments.validate import LONGEST_REASON, MOST_TAGS, TAG
 from perdure.app.wire.resources.vocabulary import PersonDecision
 from perdure.kernel.events import Limits
+from perdure.kernel.tool import Verdict
 
 LARGEST = 2**63 - 1
 Whole = Annotated[int, Field(ge=1, le=LARGEST)]
 Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+PolicyText = Annotated[str, Field(min_length=1, max_length=1000)]
 StepName = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
@@ -26,6 +28,35 @@ class LimitsBody(BaseModel):
     def as_limits(self) -> Limits:
         """Return what the kernel counts by."""
         return Limits(self.iterations, self.tokens, self.usd, self.seconds)
+
+
+class RuleBody(BaseModel):
+    """A verdict on calls of a tool, by patterns at dotted paths of its arguments; without any, on all of them."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    tool: PolicyText = Field(description="The name of a tool, or a pattern.")
+    verdict: Verdict
+    arguments: dict[PolicyText, PolicyText] = Field(
+        default={}, max_length=100, description="Patterns by path, such as `argv.0`."
+    )
+
+
+class PolicyBody(BaseModel):
+    """What judges the calls that a model decides: deny before ask before allow; a person is asked about the rest."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={
+            "examples": [
+                {"preset": "read-only"},
+                {"rules": [{"tool": "read_file", "verdict": "allow", "arguments": {"path": "notes/*"}}]},
+            ]
+        },
+    )
+    preset: PolicyText = Field(default="ask", description="`ask` or `read-only`.")
+    rules: list[RuleBody] = Field(default=[], max_length=100, description="Rules beside those of the preset.")
+    yes: bool = Field(default=False, description="Approve what is only asked about; programs and changed files never.")
 
 
 class GoalBody(BaseModel):
@@ -70,6 +101,9 @@ class GoalBody(BaseModel):
         json_schema_extra={"uniqueItems": True},
     )
     shell: bool = False
+    policy: PolicyBody | None = Field(
+        default=None, description="Judges the calls that a model decides, in every run of the goal."
+    )
 
     @model_validator(mode="after")
     def _is_one(self) -> "GoalBody":

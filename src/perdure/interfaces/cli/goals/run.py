@@ -31,6 +31,7 @@ from perdure.interfaces.cli.logs import keep_no_log
 from perdure.interfaces.cli.shell_hints import exact
 from perdure.kernel.events import Limits
 from perdure.kernel.loop import Ran
+from perdure.tools.goal_policy import read_policy
 
 _PLAN_SUFFIXES = (".yaml", ".yml")
 AS_COMMAND = "No model is configured, so the text is run as a command."
@@ -82,6 +83,14 @@ GoOnWith = Annotated[
 Continue = Annotated[
     bool, typer.Option("--continue", help="Resume the newest goal of this folder that is interrupted or waits.")
 ]
+Policy = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        metavar="PRESET",
+        help="What a model may do without asking in the new goal: ask (the default) or read-only.",
+    ),
+]
 Yes = Annotated[
     bool, typer.Option("--yes", help="Approve what a model wants to do; a command, a plan or a flow needs no approval.")
 ]
@@ -108,6 +117,7 @@ async def run(  # noqa: PLR0913 (each is an option of the command)
     max_tokens: MaxTokens = None,
     budget_usd: BudgetUsd = None,
     time_limit: Timeout = None,
+    policy: Policy = None,
     yes: Yes = False,
     ephemeral: Ephemeral = False,
     jsonl: Jsonl = False,
@@ -121,7 +131,12 @@ async def run(  # noqa: PLR0913 (each is an option of the command)
         keep_no_log()
     limits = limits_of(max_iterations, max_tokens, budget_usd, time_limit)
     wanted = Wanted(
-        text, plan, flow, args, key, resume, is_shell=shell, is_continued=continue_, is_list=list_goals, tags=tag or ()
+        *(text, plan, flow, args, key, resume),
+        is_shell=shell,
+        is_continued=continue_,
+        is_list=list_goals,
+        tags=tag or (),
+        policy=policy,
     )
     _refuse_plan_as_command(options, text)
     wanted.require_sense(ephemeral=ephemeral, is_limited=limits != Limits(), jsonl=jsonl)
@@ -132,8 +147,12 @@ async def run(  # noqa: PLR0913 (each is an option of the command)
     if resume is not None or continue_:
         return await resumed(showing, resume, jobs, limits, yes=yes)
     imports = options.settings().imports if flow is not None else ()
-    tags = tuple(wanted.tags)
-    return await _begun(showing, lambda: replace(wanted.new(imports), limits=limits, key=key, tags=tags), jobs, yes=yes)
+    tags, judged_by = tuple(wanted.tags), read_policy(policy)
+
+    def new() -> NewGoal:
+        return replace(wanted.new(imports), limits=limits, key=key, tags=tags, policy=judged_by)
+
+    return await _begun(showing, new, jobs, yes=yes)
 
 
 def _refuse_plan_as_command(options: Options, text: str | None) -> None:
@@ -162,6 +181,7 @@ class Wanted:
     is_continued: bool
     is_list: bool
     tags: Sequence[str] = ()
+    policy: str | None = None
 
     def require_sense(self, *, ephemeral: bool, is_limited: bool, jsonl: bool) -> None:
         """Refuse options that do not go together.
@@ -177,12 +197,22 @@ class Wanted:
             raise Invalid("--shell is for a command line; a plan says `shell: true` for each step that needs it.")
         if self.key is not None and (ephemeral or not any(new)):
             raise Invalid("--key names the start of a goal that is kept; --resume ID and --continue need none.")
-        if self.tags and not any(new):
-            raise Invalid("--tag labels a new goal; the tags of a goal that exists stay as they are.")
+        if not any(new):
+            self._require_no_start()
         if ephemeral and not any(new):
             raise Invalid("--ephemeral is for a new goal: one that is kept nowhere can be neither resumed nor listed.")
         if self.is_list and (is_limited or jsonl):
             raise Invalid("--list runs nothing: it takes neither limits nor --jsonl.")
+
+    def _require_no_start(self) -> None:
+        """Refuse what only a new goal takes.
+
+        Raises: Invalid
+        """
+        if self.tags:
+            raise Invalid("--tag labels a new goal; the tags of a goal that exists stay as they are.")
+        if self.policy is not None:
+            raise Invalid("--policy is for a new goal; a goal that exists keeps the policy that it was started with.")
 
     def new(self, imports: Sequence[str]) -> NewGoal:
         """Make the goal that was asked for.

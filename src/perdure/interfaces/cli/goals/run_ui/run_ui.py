@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from perdure.app.goals.arguments.run_options import Manner, policy_of_run
+from perdure.app.goals.arguments.run_options import Manner
 from perdure.app.goals.details import detail_of
 from perdure.app.goals.goals import Goals
 from perdure.app.wire.goal_detail import GoalDetailView
@@ -96,8 +96,7 @@ class Stage:
 
         With `yes`, that person approves what a model wants to do.
         """
-        policy = policy_of_run(yes=yes)
-        return Manner(jobs, policy, watch=self.watch, tell=self.say, parks_for_person=True)
+        return Manner(jobs, yes, watch=self.watch, tell=self.say, parks_for_person=True)
 
     async def settle_in_place(self, goals: Goals, ran: Ran, manner: Manner) -> Ran:
         """Ask the person at the terminal what a goal waits for, and continue it; without a person, leave it as it is.

@@ -1,0 +1,70 @@
+"""`perdure run --policy` and `--yes`: what a model may do in a goal, and in one run of it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perdure.kernel.events import ToolCall
+from perdure.minds import factory
+from perdure.minds.factory import Made
+from tests.app.test_governed_calls import FreeMind
+from tests.interfaces.cli.terminal import Terminal
+
+WAITS = 5
+
+
+@pytest.fixture
+def decides(monkeypatch: pytest.MonkeyPatch, ready: Path) -> Any:
+    """Let a mind that decides freely run the commands of this process."""
+    (ready / "a").write_text("hello")
+
+    def use(tool: str, **arguments: object) -> None:
+        call = ToolCall("a.1", "a", tool, arguments, "pure", by="model:test")
+        monkeypatch.setitem(factory.KINDS, "command", lambda _request: Made(FreeMind(call)))
+
+    return use
+
+
+def test_a_policy_is_recorded_and_judges(perdure: Terminal, decides: Any) -> None:
+    decides("read_file", path="a")
+    assert perdure.json("run", "true", "--policy", "read-only")["status"] == "done"
+    assert perdure("run", "true", "--no-input") == WAITS
+
+
+def test_a_key_is_of_one_policy(perdure: Terminal, decides: Any) -> None:
+    decides("exec", argv=["true"])
+    assert perdure("run", "true", "--key", "one", "--no-input") == WAITS
+    assert perdure("run", "true", "--key", "one", "--policy", "read-only") == 4
+    assert "another policy" in perdure.err
+    assert perdure.json("run", "true", "--policy", "read-only")["status"] == "done"
+
+
+@pytest.mark.parametrize(("preset", "message"), [("strict", "known are ask, read-only"), ("full", "needs the sandbox")])
+def test_an_unknown_preset_is_refused_before_anything_is_stored(perdure: Terminal, preset: str, message: str) -> None:
+    assert perdure("run", "true", "--policy", preset) == 2
+    assert message in " ".join(perdure.err.split())
+    assert perdure.goals() == []
+
+
+def test_a_policy_is_for_a_new_goal(perdure: Terminal) -> None:
+    assert perdure("run", "--continue", "--policy", "ask") == 2
+    assert "--policy is for a new goal" in perdure.err
+
+
+def test_yes_approves_what_a_model_wants_also_of_a_goal_that_waits(perdure: Terminal, decides: Any) -> None:
+    decides("read_file", path="a")
+    assert perdure.json("run", "true", "--yes")["status"] == "done"
+    assert perdure("run", "true", "--no-input", "--key", "one") == WAITS
+    assert perdure.json("run", "--resume", "key:one", "--yes")["status"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"), [("exec", {"argv": ["true"]}), ("write_file", {"path": "b", "content": "text"})]
+)
+def test_yes_approves_no_program_and_no_changed_file(
+    perdure: Terminal, decides: Any, tool: str, arguments: dict[str, object]
+) -> None:
+    decides(tool, **arguments)
+    assert perdure("run", "true", "--yes", "--no-input") == WAITS
+    assert not Path("b").exists()
