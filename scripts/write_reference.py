@@ -89,6 +89,12 @@ def _settings() -> str:
             "|---|---|---|---|---|---|",
             *rows,
             "",
+            "Commands that [work with a server](../how-to/share-a-server.md) read these two:\n",
+            "| flag | environment | what it is |",
+            "|---|---|---|",
+            "| `--url` | `PERDURE_URL` | The server to work with, instead of a home. |",
+            "|  | `PERDURE_TOKEN` | The token of that server, as `perdure token show` prints it there. |",
+            "",
         ]
     )
 

@@ -317,3 +317,56 @@ def reserved(path: Path) -> Iterator[str]:
 def test_files_are_made_durable_and_text_is_parsed_in_the_leaves_alone() -> None:
     found = {(shown(path), name) for path in MODULES if not shown(path).startswith(LEAVES) for name in reserved(path)}
     assert found == set(EXCEPTIONS)
+
+
+FLOWS = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").partition("## Five ways through the code\n")[2]
+HOP = re.compile(r"([a-z_/]+\.py):(\w+)|(?<=→ )(\w+)(?= |$)")
+
+
+def hops(line: str) -> list[tuple[str, str]]:
+    """Return the module and function of each hop in one line of the guide; a bare name is of the module before."""
+    found: list[tuple[str, str]] = []
+    for match in HOP.finditer(line.partition("    ")[0]):
+        module, function, bare = match.groups()
+        found.append((module, function) if module else (found[-1][0], bare))
+    return found
+
+
+def ways() -> dict[str, list[str]]:
+    """Return the lines of each way of the guide, by its title."""
+    parts = re.findall(r"^### ([^\n]*)\n\n```\n(.*?)\n```$", FLOWS, re.MULTILINE | re.DOTALL)
+    return {title: block.splitlines() for title, block in parts}
+
+
+def count(title: str, *kinds: str) -> int:
+    """Count the hops of a way: those of some kinds of lines, and those of lines of no kind."""
+    lines = [(re.match(r"([a-z ]+): ", line), line) for line in ways()[title]]
+    return sum(len(hops(line)) for kind, line in lines if kind is None or kind[1] in kinds)
+
+
+def test_the_guide_names_only_functions_that_exist() -> None:
+    named = [hop for lines in ways().values() for line in lines for hop in hops(line)]
+    assert len(named) > 150
+    defined = {path: {function.name for function in functions(SOURCE / path)} for path in {path for path, _ in named}}
+    assert [f"{path}:{name}" for path, name in named if name not in defined[path]] == []
+
+
+def test_the_guide_shows_five_ways_of_at_most_12_lines() -> None:
+    assert len(ways()) == 5
+    assert {title: len(lines) for title, lines in ways().items() if len(lines) > 12} == {}
+    assert [line for lines in ways().values() for line in lines if not hops(line)] == []
+
+
+def test_the_table_of_the_guide_counts_its_hops() -> None:
+    run, answer, memory, step, event = ways()
+    counted = [
+        count(run),
+        count(answer),
+        count(answer, "read first"),
+        count(memory, "both", "add"),
+        count(memory, "both", "query"),
+        count(step, "down"),
+        count(step, "up"),
+        count(event),
+    ]
+    assert [int(now) for now in re.findall(r"^\| [^|]+ \| \d+ \| \d+ \| (\d+) \|", FLOWS, re.MULTILINE)] == counted

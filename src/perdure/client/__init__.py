@@ -5,9 +5,9 @@
         async for event in client.goals.follow(goal["id"]):
             print(event["seq"], event["type"])
 
-`client` is the way in, `connection` what goes over the wire, `sending` what may go there, `goals`, `builder` (and its
-`chat`), `bots` and `memory` what can be done. May import: errors; for types alone, what comes back, which
-`perdure.app.wire.resources` defines.
+`client` is the way in, `connection` and `sockets` what goes over the wire, `sending` what may go there, `goals`,
+`builder` (and its `chat`), `bots` and `memory` what can be done. May import: errors; for types alone, what comes back,
+which `perdure.app.wire.resources` defines.
 """
 
 from importlib import import_module

@@ -5,12 +5,12 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
-from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus, WebSocketException
 
 from perdure.client.chat import Chat
 from perdure.client.connection import Connection, refused
 from perdure.client.sending import plain_step
+from perdure.client.sockets import open_socket
 from perdure.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -110,9 +110,8 @@ class Builder:
 
         Raises: NotFound when the id is no UUID; Denied; Unavailable when the server cannot be reached.
         """
-        url = self._connection.socket_url(f"/ws/builder{_path(session_id)}")
         try:
-            socket = await connect(url, additional_headers=self._connection.headers, proxy=None)
+            socket = await open_socket(self._connection, f"/ws/builder{_path(session_id)}")
         except InvalidStatus as error:
             raise refused(error.response.status_code, f"session {session_id[:60]!r}; an id is a UUID") from error
         except (OSError, WebSocketException) as error:

@@ -1,6 +1,7 @@
 """What goes over the wire: requests with the token, answers out of their envelope, problems as errors."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from ipaddress import ip_address
 from typing import Any
 
 import httpx
@@ -19,16 +20,27 @@ from perdure.errors import (
 )
 
 BASE = "/api/v1"
+
+
+class TokenRefused(Denied):
+    """The server does not know the token."""
+
+    code = "no_token"
+    title = "No token"
+    http_status = 401
+
+
 _LEAVES = (Invalid, NotFound, Conflict, Denied, Waiting, Exhausted, Damaged, Unavailable)
 _BY_CODE = {leaf.code: leaf for leaf in _LEAVES} | {
     "over": NotFound,
     "stale": Conflict,
     "key_taken": Conflict,
     "broken_json": Invalid,
+    TokenRefused.code: TokenRefused,
 }
 _BY_STATUS: Mapping[int, type[PerdureError]] = {
     400: Invalid,
-    401: Denied,
+    401: TokenRefused,
     403: Denied,
     404: NotFound,
     405: Invalid,
@@ -43,8 +55,12 @@ _BY_STATUS: Mapping[int, type[PerdureError]] = {
 }
 
 
+_LOST = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
+"""A connection that broke: the request may have been served, and its answer is lost."""
+
+
 class Connection:
-    """The way to one server."""
+    """The way to one server. A redirect is not followed: the token is for that server alone."""
 
     def __init__(self, url: str, token: str, *, timeout_s: float = 30.0) -> None:
         self.url = _server(url)
@@ -76,12 +92,25 @@ class Connection:
         """
         request = self._request(method, path, body, query or {}, headers or {})
         try:
-            answer = await self._http.send(request)
+            answer = await self._answer(request)
         except httpx.HTTPError as error:
             raise Unavailable(f"{self.url} does not answer: {error or type(error).__name__}.") from error
         if answer.is_success:
             return _envelope(answer)
         raise _told(answer)
+
+    async def _answer(self, request: httpx.Request) -> httpx.Response:
+        """Send a request; once more when its answer was lost and it can be repeated without doing anything twice.
+
+        Raises: httpx.HTTPError
+        """
+        is_repeatable = request.method in ("GET", "PUT") or "Idempotency-Key" in request.headers
+        try:
+            return await self._http.send(request)
+        except _LOST:
+            if not is_repeatable:
+                raise
+        return await self._http.send(request)
 
     def _request(
         self, method: str, path: str, body: Any, query: Mapping[str, Any], headers: Mapping[str, str | None]
@@ -116,15 +145,33 @@ class Connection:
 def _server(url: str) -> str:
     """Return the address of a server, without a slash at its end.
 
-    Raises: Invalid
+    Raises: Invalid, which does not repeat a password; also when the token would go to another machine unencrypted.
     """
+    if "@" in str(url):
+        raise Invalid("The address of a server has no user and no password: the token says who asks.")
     try:
         found = httpx.URL(url)
     except (httpx.InvalidURL, TypeError, ValueError) as error:
         raise Invalid(f"{url!r} is no address of a server: {error}.") from error
-    if found.scheme not in ("http", "https") or not found.host:
+    is_whole = found.scheme in ("http", "https") and found.host
+    if not is_whole or found.path.strip("/") or found.query or found.fragment:
         raise Invalid(f"{url!r} is no address of a server. Expected one such as http://127.0.0.1:8733.")
+    if found.scheme == "http" and not _is_this_machine(found.host):
+        raise Invalid(
+            f"{url!r} is another machine, and over http:// anybody on the way could read the token. Use https://, or a"
+            " tunnel such as `ssh -L 8733:127.0.0.1:8733 HOST` and http://127.0.0.1:8733. Nothing was sent."
+        )
     return str(url).rstrip("/")
+
+
+def _is_this_machine(host: str) -> bool:
+    """Tell whether what is sent to a host stays on this machine, by its name alone: no resolver is asked."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _envelope(answer: httpx.Response) -> dict[str, Any]:

@@ -6,11 +6,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
 import orjson
-from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus, WebSocketException
 
 from perdure.client.connection import Connection, refused, told_by_frame
 from perdure.client.sending import one_step, plain_step
+from perdure.client.sockets import open_socket
 from perdure.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -45,12 +45,15 @@ class Goals:
         body = {name: value for name, value in what.items() if value is not None} | more
         return await self._goal("POST", "", body, key=key)
 
-    async def get(self, goal_id: str) -> "GoalDetail":
+    async def get(self, goal_id: str, *, prefix: bool = False) -> "GoalDetail":
         """Return a goal in detail: its calls, what it waits for, its limits and its children.
 
-        Raises: NotFound
+        With `prefix`, the beginning of an id is enough if only one goal has it.
+
+        Raises: NotFound; Conflict when several ids begin so.
         """
-        return cast("GoalDetail", await self._connection.data("GET", f"/goals/{plain_step(goal_id)}"))
+        query = {"prefix": True if prefix else None}
+        return cast("GoalDetail", await self._connection.data("GET", f"/goals/{plain_step(goal_id)}", query=query))
 
     async def each(  # noqa: PLR0913 (each is a filter)
         self,
@@ -125,7 +128,7 @@ class Goals:
         Raises: Denied; Unavailable when it breaks; call it again then, which begins anew.
         """
         try:
-            async with self._socket("/ws/events") as socket:
+            async with open_socket(self._connection, "/ws/events") as socket:
                 async for text in socket:
                     frame = orjson.loads(text)
                     for goal in frame["goals"] if frame["type"] == "goals" else [frame["goal"]]:
@@ -213,7 +216,7 @@ class Goals:
     async def _one_connection(self, goal_id: str, after_seq: int) -> "AsyncIterator[Event]":
         try:
             path = f"/ws/goals/{plain_step(goal_id)}?after_seq={one_step(str(after_seq))}"
-            async with self._socket(path) as socket:
+            async with open_socket(self._connection, path) as socket:
                 async for text in socket:
                     frame = orjson.loads(text)
                     if frame["type"] == "error":
@@ -223,9 +226,6 @@ class Goals:
             if error.response.status_code in (429, 500, 502, 503, 504):
                 raise  # it may be well again, as after a connection that broke
             raise refused(error.response.status_code, f"goal {goal_id[:60]!r}") from error
-
-    def _socket(self, path: str) -> connect:
-        return connect(self._connection.socket_url(path), additional_headers=self._connection.headers, proxy=None)
 
 
 def _moment(given: datetime | str | None) -> str | None:

@@ -9,6 +9,7 @@ from perdure.client.sending import one_step
 if TYPE_CHECKING:
     from perdure.app.wire.resources.memory import (
         AddedRecord,
+        AddedRecords,
         DeletedRecord,
         MemoryStatus,
         RelatedMatches,
@@ -42,12 +43,26 @@ class Memory:
         headers = {"Idempotency-Key": key}
         return cast("AddedRecord", await self._connection.data("POST", "/memory/records", record, headers=headers))
 
-    async def get(self, record_id: str) -> dict[str, Any]:
-        """Return the record with an id.
+    async def put(
+        self, records: Sequence[Mapping[str, Any]], *, again: bool = False, only_new: bool = False
+    ) -> "AddedRecords":
+        """Store several records, each under the id that it has: all, or none when one is refused.
 
-        Raises: NotFound
+        The same records again add nothing. `again` stores what was stored within a day, too. With `only_new` a taken id
+        is a duplicate whatever the record says, and a forgotten record is not added again.
+
+        Raises: Invalid; Conflict when an id is taken by another record; Unavailable.
         """
-        found: dict[str, Any] = await self._connection.data("GET", _record(record_id))
+        body = {"records": list(records), "again": again, "only_new": only_new}
+        return cast("AddedRecords", await self._connection.data("PUT", "/memory/records", body))
+
+    async def get(self, record_id: str, *, prefix: bool = False) -> dict[str, Any]:
+        """Return the record with an id; with `prefix`, also by the first six characters or more of its id.
+
+        Raises: NotFound; Conflict when several ids begin so.
+        """
+        query = {"prefix": True if prefix else None}
+        found: dict[str, Any] = await self._connection.data("GET", _record(record_id), query=query)
         return found
 
     async def search(
@@ -56,15 +71,18 @@ class Memory:
         *,
         limit: int = 10,
         cursor: str | None = None,
+        budget_ms: float | None = None,
         **filters: Unpack[RecordFilters],
     ) -> "SearchMatches":
         """Find records by their words, the best first; each match has its `score`. Filters are those of `list`.
+
+        `budget_ms` is the time limit of the search.
 
         `next_cursor` is there when there are more, which the same call with it as `cursor` gives.
 
         Raises: Invalid
         """
-        query = {"text": text, "limit": limit, "cursor": cursor, **filters}
+        query = {"text": text, "limit": limit, "cursor": cursor, "budget_ms": budget_ms, **filters}
         found: SearchMatches = await self._matches("/memory/records", query)
         return found
 
@@ -98,7 +116,7 @@ class Memory:
     ) -> "RelatedMatches":
         """Find what has to do with something, the most severe first; each match says `why`.
 
-        `more` is text, repo, sha, pr_number, and cursor, as in `search`.
+        `more` is text, repo, sha, pr_number, and cursor and budget_ms, as in `search`.
 
         Raises: Invalid
         """

@@ -7,9 +7,10 @@ the text that was written, and the hash of each event covers that text and the h
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired
 
 import orjson
+from typing_extensions import TypedDict
 
 from perdure.errors import Conflict, Damaged, Invalid
 from perdure.kernel.history.codec import Codec
@@ -60,13 +61,21 @@ class MindSpec:
     """What only a mind of this kind reads."""
 
 
+class RuleSpec(TypedDict):
+    """A verdict on the calls of a tool, by patterns at dotted paths of their arguments."""
+
+    tool: str
+    verdict: Literal["allow", "ask", "deny"]
+    arguments: NotRequired[dict[str, str]]
+
+
 @dataclass(frozen=True, slots=True)
 class PolicySpec:
     """What judges the calls that a model decides in a goal, as it was given at the start."""
 
     preset: str = "ask"
-    rules: tuple[dict[str, Any], ...] = ()
-    """Beside those of the preset, each `{tool, verdict, arguments?}`."""
+    rules: tuple[RuleSpec, ...] = ()
+    """Beside those of the preset."""
     yes: bool = False
     """What is only asked about counts as approved."""
 

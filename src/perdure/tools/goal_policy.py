@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 from perdure.errors import Invalid
-from perdure.kernel.events import PolicySpec
+from perdure.kernel.events import PolicySpec, RuleSpec
 from perdure.kernel.tool import Policy, Verdict
 from perdure.text.storable import is_storable
 from perdure.tools.policy import ApproveAsked, AskAlways, Rule, Rules
@@ -83,9 +83,11 @@ def _rule(given: Any) -> Rule:
     return Rule(str(tool), verdict, {**arguments})
 
 
-def _recorded(rule: Rule) -> dict[str, Any]:
-    recorded: dict[str, Any] = {"tool": rule.tool, "verdict": rule.verdict}
-    return recorded | ({"arguments": {**rule.arguments}} if rule.arguments else {})
+def _recorded(rule: Rule) -> RuleSpec:
+    recorded: RuleSpec = {"tool": rule.tool, "verdict": rule.verdict}
+    if rule.arguments:
+        recorded["arguments"] = {**rule.arguments}
+    return recorded
 
 
 def _object(what: str, given: Any, known: set[str]) -> Mapping[str, Any]:

@@ -164,6 +164,7 @@ async def _use_memory(plain: Served) -> None:
     record = {"type": "lesson", "title": "The cart caches prices", "paths": ["src/cart.py"], "links": ["http://a"]}
     added = (await plain.http.post("/memory/records", json=record)).json()["data"]["id"]
     await plain.http.post("/memory/records", json=record)
+    await plain.http.put("/memory/records", json={"records": [{**record, "id": "a1"}]})
     await plain.http.patch(f"/memory/records/{added}", json={"severity": "high"})
     await plain.http.patch(f"/memory/records/{added}", json={"severity": "high"})
     listed = ("/memory/records?text=cart", "/memory/records?type=lesson")

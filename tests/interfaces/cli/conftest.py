@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.interfaces.cli.on_terminal import Program, Start
+from tests.interfaces.cli.remote import Both, serving
 from tests.interfaces.cli.terminal import Terminal
 
 
@@ -29,6 +30,13 @@ def perdure(ready: Path, capsys: pytest.CaptureFixture[str]) -> Terminal:
     """Commands, in that folder."""
     assert ready == Path.cwd()
     return Terminal(capsys)
+
+
+@pytest.fixture
+def both(perdure: Terminal, ready: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Both]:
+    """Commands with a server, and with the home that it serves."""
+    with serving(ready.parent / "home") as server:
+        yield Both(perdure, ready.parent / "home", server.url, monkeypatch)
 
 
 @pytest.fixture

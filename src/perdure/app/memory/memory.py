@@ -67,14 +67,19 @@ class HomeMemory:
         """
         return (await self.add_many([record], dedupe=dedupe))[0]
 
-    async def add_many(self, records: Sequence[Mapping[str, Any]], *, dedupe: bool = True) -> "list[wire.AddedRecord]":
+    async def add_many(
+        self, records: Sequence[Mapping[str, Any]], *, dedupe: bool = True, skip_taken: bool = False
+    ) -> "list[wire.AddedRecord]":
         """Store several records with one write and one flush; all or, when one is refused, none.
+
+        With `skip_taken` a taken id is always a duplicate, and a record that was forgotten is not added again.
 
         Raises: what `add` raises.
         """
         if not self._chosen.enabled:
             return [{"added": False, "reason": "disabled"} for _ in records]
-        return cast("list[wire.AddedRecord]", await self._call(self._memory.add_many, records, dedupe=dedupe))
+        answers = await self._call(self._memory.add_many, records, dedupe=dedupe, skip_taken=skip_taken)
+        return cast("list[wire.AddedRecord]", answers)
 
     async def add_once(self, record: Mapping[str, Any], once: "IdempotentCall") -> "wire.AddedRecord":
         """Store a record as `add` does; the same call, named by its key, stores one, and gets the same answer.
@@ -274,12 +279,13 @@ class HomeMemory:
         days = self._chosen.retention_days if retention_days is None else retention_days
         return await self._call(self._memory.compact, retention_days=days, dry_run=dry_run)
 
-    async def forget(self, record_id: str) -> dict[str, Any]:
+    async def forget(self, record_id: str) -> "wire.DeletedRecord":
         """Remove a record for good: no import and no adapter brings it back.
 
         Raises: NotFound; Unavailable; Denied; Damaged.
         """
-        return await self._call(self._memory.forget, record_id)
+        gone = await self._call(self._memory.forget, record_id)
+        return {"forgotten": gone["forgotten"], "id": record_id}
 
     async def export(self, *, raw: bool = False, archive: bool = False) -> AsyncIterator[bytes]:
         """Give every record as a line of JSON, oldest first; `raw` gives it as it stands in the log, with its sum."""

@@ -5,6 +5,7 @@ import contextlib
 import functools
 import inspect
 import logging
+import os
 import sys
 import time
 from collections.abc import Callable, Coroutine, Mapping
@@ -15,6 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
+from perdure.errors import Invalid
 from perdure.interfaces.cli.command_result import Answer, print_answer
 from perdure.interfaces.cli.logs import start_logging
 from perdure.interfaces.cli.shell_hints import pasteable
@@ -43,6 +45,19 @@ Imports = Annotated[
 ]
 """The option of commands that run the code of flows."""
 
+Url = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        metavar="URL",
+        help="Work with this server instead of a home, with the token in PERDURE_TOKEN; default: PERDURE_URL.",
+    ),
+]
+"""The option of commands that can work with a server, and of those beside them that say why they cannot."""
+URL_VARIABLE = "PERDURE_URL"
+AT_HOME = "It is not available with a server yet: run it where the home is."
+"""Why a command does not work with a server that could."""
+
 COMMON = {"json": Json, "home": Home, "verbose": Verbose, "debug": Debug, "no_input": NoInput}
 
 
@@ -57,6 +72,10 @@ class Options:
     no_input: bool
     imports: tuple[str, ...] = ()
     """Modules that define flows, given to a command that runs the code of flows."""
+    url: str | None = None
+    """The server to work with, where a flag names one."""
+    server: str | None = None
+    """The server to work with, from the flag or else from the environment; None for a home."""
 
     def settings(self) -> Settings:
         """Load the settings, with the flags of this call on top."""
@@ -76,17 +95,25 @@ def group(about: str) -> typer.Typer:
     )
 
 
-def command(app: typer.Typer, name: str, *, runs_flows: bool = False) -> Callable[[Command], Command]:
+def command(
+    app: typer.Typer, name: str, *, runs_flows: bool = False, server: bool | str | None = None
+) -> Callable[[Command], Command]:
     """Register an async function, which gets `Options` first and returns an `Answer`, as a command.
 
-    A command that runs the code of flows has the option `--import` too.
+    A command that runs the code of flows has the option `--import` too. One with `server` has `--url`: True when it
+    works with a server, otherwise the sentence that says why it does not.
     """
 
     def register(fn: Command) -> Command:
         @functools.wraps(fn)
         def call(**arguments: Any) -> None:
             imports = _imports(arguments.pop("imports", None))
-            options = Options(**{option: arguments.pop(option) for option in COMMON}, imports=imports)
+            url = arguments.pop("url", None)
+            given = {option: arguments.pop(option) for option in COMMON}
+            named = None if server is None else _server(url, given["home"], server)
+            if named is not None and imports:
+                raise Invalid("--import is for flows that run in this process; with a server, leave it out.")
+            options = Options(**given, imports=imports, url=url, server=named)
             raise typer.Exit(_call(fn, name, options, arguments))
 
         own = list(inspect.signature(fn).parameters.values())[1:]
@@ -96,6 +123,8 @@ def command(app: typer.Typer, name: str, *, runs_flows: bool = False) -> Callabl
             )
             for option, kind in COMMON.items()
         ]
+        if server is not None:
+            common.append(inspect.Parameter("url", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Url))
         keyword_only = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
         if runs_flows:
             kind = inspect.Parameter.KEYWORD_ONLY
@@ -108,6 +137,22 @@ def command(app: typer.Typer, name: str, *, runs_flows: bool = False) -> Callabl
         return fn
 
     return register
+
+
+def _server(url: str | None, home: str | None, works: bool | str) -> str | None:
+    """Return the server that a call is for, if it is for one: a flag counts more than the environment.
+
+    Raises: Invalid when a home is named too, or the command does not work with a server.
+    """
+    if url is not None and home is not None:
+        raise Invalid("Give --url or --home, not both: a command works with a server, or with a home on this machine.")
+    if url is not None and not url.strip():
+        raise Invalid("--url is empty. Expected a server such as http://127.0.0.1:8733.")
+    named = url if url is not None or home is not None else os.environ.get(URL_VARIABLE) or None
+    if named is not None and isinstance(works, str):
+        where = "Leave out --url" if url is not None else f"Give --home, or unset {URL_VARIABLE}"
+        raise Invalid(f"{works} {where}.")
+    return named
 
 
 def _imports(given: list[str] | None) -> tuple[str, ...]:
@@ -153,7 +198,7 @@ async def _end_rest() -> None:
 
 def _with_options(data: Mapping[str, Any], options: Options) -> Mapping[str, Any]:
     """Return the data of an answer with the options of this call in the next commands of each goal."""
-    is_needed = options.home is not None or options.imports
+    is_needed = options.home is not None or options.url is not None or options.imports
     if not is_needed or not ("next" in data or "goals" in data):
         return data
     found = dict(data)

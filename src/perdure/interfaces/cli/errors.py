@@ -23,6 +23,8 @@ from perdure.interfaces.cli.suspend import stop_between_writes
 from perdure.moments import iso
 
 log = logging.getLogger(__name__)
+_FLAGS = ("--json", "--verbose", "-v", "--debug", "--no-input")
+_WITH_VALUE = ("--home", "--url")
 logging.getLogger("perdure").addHandler(logging.NullHandler())  # until the command has set up its own
 
 
@@ -69,8 +71,8 @@ def _is_folder_gone() -> bool:
 def _common_last(arguments: Sequence[str]) -> list[str]:
     """Let the options that every command has stand in front of it too: `perdure --json db status`."""
     rest, moved = list(arguments), list[str]()
-    while rest and rest[0].partition("=")[0] in ("--json", "--verbose", "-v", "--debug", "--no-input", "--home"):
-        takes_value = rest[0] == "--home" and len(rest) > 1
+    while rest and rest[0].partition("=")[0] in (*_FLAGS, *_WITH_VALUE):
+        takes_value = rest[0] in _WITH_VALUE and len(rest) > 1
         moved += [rest.pop(0), *([rest.pop(0)] if takes_value else [])]
     end = rest.index("--") if "--" in rest else len(rest)
     return [*rest[:end], *moved, *rest[end:]] if rest else moved

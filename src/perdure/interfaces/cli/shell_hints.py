@@ -17,6 +17,8 @@ RUN_FLOWS = frozenset(
     + [("goal", verb) for verb in ("resume", "retry", "fork", "approve", "deny", "answer", "decide", "signal")]
 )
 """The commands that have the option --import."""
+AT_SERVER = ("run", "goal", "memory", "bot", "draft", "choice")
+"""The groups whose commands have the option --url."""
 
 
 def exact(options: "Options", *words: str) -> str:
@@ -33,10 +35,12 @@ def pasteable(options: "Options", command: str) -> str:
 def _as_given(options: "Options", words: Sequence[str]) -> list[str]:
     """Return the words of a command with the options of this call that it needs, too."""
     home = ["--home", options.home] if options.home is not None else []
+    has_url = options.url is not None and words[0] in AT_SERVER
+    url = ["--url", str(options.url)] if has_url else []
     has_import = tuple(words[:1]) in RUN_FLOWS or tuple(words[:2]) in RUN_FLOWS
     imports = [word for module in options.imports for word in ("--import", module)] if has_import else []
     at = words.index("--") if "--" in words else len(words)
-    return [*words[:at], *imports, *home, *words[at:]]
+    return [*words[:at], *imports, *home, *url, *words[at:]]
 
 
 def _program() -> list[str]:

@@ -45,9 +45,9 @@ def interrupted_code() -> int:
 
 
 def _words(arguments: list[str]) -> list[str]:
-    """Return what is neither an option nor the value of --home."""
-    homes = {at + 1 for at, argument in enumerate(arguments) if argument == "--home"}
-    return [word for at, word in enumerate(arguments) if at not in homes and not word.startswith("-")]
+    """Return what is neither an option nor the value of --home or --url."""
+    places = {at + 1 for at, argument in enumerate(arguments) if argument in ("--home", "--url")}
+    return [word for at, word in enumerate(arguments) if at not in places and not word.startswith("-")]
 
 
 def end_like_interrupt() -> None:

@@ -45,12 +45,21 @@ Record = Annotated[dict[str, Any], DescribedBy("perdure.app.wire.resources.memor
 
 
 class AddedRecord(TypedDict):
-    """The outcome of an addition: `id` if the record was added, else `reason`, and `existing_id` of a duplicate."""
+    """The outcome of an addition: `id` if the record was added, else `reason`, and `existing_id` of a duplicate.
+
+    `forgotten` is a record that is to be stored only if it is new, and was forgotten before.
+    """
 
     added: bool
     id: NotRequired[str]
-    reason: NotRequired[Literal["duplicate", "disabled"]]
+    reason: NotRequired[Literal["duplicate", "disabled", "forgotten"]]
     existing_id: NotRequired[str]
+
+
+class AddedRecords(TypedDict):
+    """The outcomes of an addition of several records, in their order."""
+
+    records: list[AddedRecord]
 
 
 class UpdatedRecord(TypedDict):

@@ -105,10 +105,14 @@ async def list_goals(served: Served, wanted: Wanted, limit: Limit = 50, cursor: 
 
 
 @router.get("/{goal_id}", operation_id="get_goal", response_model=Envelope[GoalDetail], responses=refusals(409))
-async def show_goal(goal_id: GoalId, served: Served) -> Response:
+async def show_goal(
+    goal_id: GoalId,
+    served: Served,
+    prefix: Annotated[bool, Query(description="Accept the beginning of an id, too, if only one goal has it.")] = False,
+) -> Response:
     """Show a goal in detail: its calls, what it waits for, its limits and its children."""
     goals = served.p.goals
-    shown = await read_detail(goals, await goals.get(goal_id))
+    shown = await read_detail(goals, await (goals.find(goal_id) if prefix else goals.get(goal_id)))
     return reply(shown.wire(), links=_links(shown.goal.id))
 
 

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from perdure.app.wire.resources.memory import (
     AddedRecord,
+    AddedRecords,
     DeletedRecord,
     MemoryRecord,
     MemoryStatus,
@@ -21,7 +22,7 @@ from perdure.errors import Invalid
 from perdure.interfaces.api.dependencies import BASE, Called, Cursor, JsonRoute, Limit, Served
 from perdure.interfaces.api.envelope import ASKED, from_cursor, reply, to_cursor
 from perdure.interfaces.api.schemas.envelopes import Envelope, Page
-from perdure.interfaces.api.schemas.memory import Changes, MatchesMeta, Record
+from perdure.interfaces.api.schemas.memory import Changes, MatchesMeta, Record, RecordsBody
 from perdure.interfaces.api.schemas.problems import refusals
 from perdure.memory.query.filters import Filters
 
@@ -32,6 +33,7 @@ _LARGEST = 2**63 - 1
 _DEEPEST = 10_000
 """So far cursors lead; whoever wants more has to ask for something else."""
 _BUDGET_MS = 50.0
+_LONGEST_BUDGET_MS = 10_000.0
 _MS_PER_PLACE = 0.5
 """Each page finds those before it again, and has so much more time for each place that it begins after."""
 
@@ -43,6 +45,10 @@ Path = Annotated[str, Query(min_length=1, max_length=4096)]
 Source = Annotated[str | None, Query(max_length=1000, description="Records of this source.")]
 Moment = Annotated[str | None, Query(max_length=100, description="ISO-8601, or seconds since 1970.")]
 Part = Annotated[str, Query(min_length=1, max_length=1000)]
+Budget = Annotated[
+    float,
+    Query(ge=1, le=_LONGEST_BUDGET_MS, description="Time limit in milliseconds; what was found by then is returned."),
+]
 
 
 _NOT_ADDED: dict[str, Any] = {"model": Envelope[AddedRecord], "description": "Not added; `reason` says why."}
@@ -67,6 +73,25 @@ async def add_record(record: Record, served: Served, once: Called) -> Response:
     return reply(answer, links=links, status=201 if answer["added"] else 200)
 
 
+@router.put(
+    "/records",
+    operation_id="put_records",
+    response_model=Envelope[AddedRecords],
+    responses=refusals(409),
+)
+async def put_records(body: RecordsBody, served: Served) -> Response:
+    """Store several records under the ids that they have, with one write: all, or none when one is refused.
+
+    A repetition adds nothing: each record is a duplicate of itself.
+    """
+    for number, record in enumerate(body.records, start=1):
+        if record.get("id") is None:
+            raise Invalid(f"Record {number}: it has no id, by which a repetition would be recognised. None was stored.")
+    memory = served.p.memory
+    answers = await memory.add_many(body.records, dedupe=not body.again, skip_taken=body.only_new)
+    return reply({"records": answers})
+
+
 @router.get("/records", operation_id="search_records", response_model=Page[SearchMatch, MatchesMeta])
 async def search_records(  # noqa: PLR0913 (each is a filter)
     served: Served,
@@ -79,6 +104,7 @@ async def search_records(  # noqa: PLR0913 (each is a filter)
     until: Moment = None,
     limit: Limit = 10,
     cursor: Cursor = None,
+    budget_ms: Budget = _BUDGET_MS,
 ) -> Response:
     """Find records by words, the best match first; without a text, list the newest first, without a score.
 
@@ -90,7 +116,7 @@ async def search_records(  # noqa: PLR0913 (each is a filter)
     if text is None:
         records = (await served.p.memory.list(limit=most, **filters))["records"]
         return _matches({"matches": [{"record": record} for record in records], "truncated": False}, after, limit)
-    found = await served.p.memory.search(text, limit=most, budget_ms=_budget_ms(after), **filters)
+    found = await served.p.memory.search(text, limit=most, budget_ms=_budget_ms(budget_ms, after), **filters)
     return _matches(found, after, limit)
 
 
@@ -100,9 +126,16 @@ async def search_records(  # noqa: PLR0913 (each is a filter)
     response_model=Envelope[MemoryRecord],
     responses=refusals(409),
 )
-async def show_record(record_id: str, served: Served) -> Response:
+async def show_record(
+    record_id: str,
+    served: Served,
+    prefix: Annotated[
+        bool, Query(description="Accept the beginning of an id, too: six characters that only one record has.")
+    ] = False,
+) -> Response:
     """Show a record."""
-    record = await served.p.memory.get_exact(record_id)
+    memory = served.p.memory
+    record = await (memory.get(record_id) if prefix else memory.get_exact(record_id))
     return reply(record, links={"self": _link(record["id"])})
 
 
@@ -125,8 +158,7 @@ async def update_record(record_id: str, changes: Changes, served: Served) -> Res
 @router.delete("/records/{record_id:path}", operation_id="delete_record", response_model=Envelope[DeletedRecord])
 async def forget_record(record_id: str, served: Served) -> Response:
     """Delete a record from the log and the archive. The whole id is required."""
-    gone = await served.p.memory.forget(record_id)
-    return reply({"forgotten": gone["forgotten"], "id": record_id})
+    return reply(await served.p.memory.forget(record_id))
 
 
 @router.get("/related", operation_id="find_related_records", response_model=Page[RelatedMatch, MatchesMeta])
@@ -141,6 +173,7 @@ async def related_records(  # noqa: PLR0913 (each is a way to find something)
     pr_number: Annotated[int | None, Query(ge=0, le=_LARGEST)] = None,
     limit: Limit | None = None,
     cursor: Cursor = None,
+    budget_ms: Budget = _BUDGET_MS,
 ) -> Response:
     """Find records related to paths, a fingerprint, a text, a commit or a pull request, the most severe first."""
     after, many = _places_before(cursor), limit or served.p.settings.memory.max_matches
@@ -152,7 +185,7 @@ async def related_records(  # noqa: PLR0913 (each is a way to find something)
         sha=sha,
         pr_number=pr_number,
         limit=after + many + 1,
-        budget_ms=_budget_ms(after),
+        budget_ms=_budget_ms(budget_ms, after),
     )
     return _matches(found, after, many)
 
@@ -181,8 +214,8 @@ def _places_before(cursor: str | None) -> int:
     return 0 if found is None else int(found[1])
 
 
-def _budget_ms(after: int) -> float:
-    return _BUDGET_MS + _MS_PER_PLACE * after
+def _budget_ms(asked_ms: float, after: int) -> float:
+    return asked_ms + _MS_PER_PLACE * after
 
 
 def _matches(found: Mapping[str, Any], after: int, limit: int) -> Response:

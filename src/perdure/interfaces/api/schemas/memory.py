@@ -64,6 +64,21 @@ class RecordBody(BaseModel):
     metadata: dict[str, Any] | SkipJsonSchema[None] = None
 
 
+class RecordsBody(BaseModel):
+    """Records to store together: all, or none when one is refused."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"records": [{**_EXAMPLE, "id": "a1"}]}]})
+    records: Annotated[
+        list[Annotated[dict[str, Any], ReadBy(RecordBody)]],
+        Field(min_length=1, max_length=1000, description="Each needs an `id`, by which a repetition is recognised."),
+    ]
+    again: bool = Field(default=False, description="Store also what was stored within a day.")
+    only_new: bool = Field(
+        default=False,
+        description="A record whose id is taken is a `duplicate` whatever it says, or `forgotten`; else it is 409.",
+    )
+
+
 Record = Annotated[
     dict[str, Any],
     Body(examples=[_EXAMPLE], description="`type` is required. Other keys are kept."),

@@ -11,7 +11,7 @@ from perdure.app import open_home
 from perdure.app.builder.list_views import listed_bots
 from perdure.errors import Damaged
 from perdure.forge.vocabulary import PurposeCategory
-from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.command import AT_HOME, Options, command
 from perdure.interfaces.cli.command_result import Answer, Table
 from perdure.interfaces.cli.completion import complete_bots
 from perdure.interfaces.cli.confirm import require_sure
@@ -29,11 +29,11 @@ Slug = Annotated[str, typer.Argument(metavar="SLUG", help="The bot.", autocomple
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the tree."""
-    command(app, "list")(list_bots)
-    command(app, "ls")(list_bots)
-    command(app, "import")(import_bot)
+    command(app, "list", server=AT_HOME)(list_bots)
+    command(app, "ls", server=AT_HOME)(list_bots)
+    command(app, "import", server=AT_HOME)(import_bot)
     for fn in (show, explain, versions, rollback, verify, export, delete):
-        command(app, fn.__name__)(fn)
+        command(app, fn.__name__, server=AT_HOME)(fn)
 
 
 async def list_bots(

@@ -6,7 +6,7 @@ import typer
 
 from perdure.app import open_home
 from perdure.forge.vocabulary import PurposeCategory
-from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.command import AT_HOME, Options, command
 from perdure.interfaces.cli.command_result import Answer, Table
 from perdure.interfaces.cli.confirm import require_sure
 
@@ -18,10 +18,10 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the tree."""
-    command(app, "list")(list_choices)
-    command(app, "ls")(list_choices)
+    command(app, "list", server=AT_HOME)(list_choices)
+    command(app, "ls", server=AT_HOME)(list_choices)
     for fn in (remove, clear):
-        command(app, fn.__name__)(fn)
+        command(app, fn.__name__, server=AT_HOME)(fn)
 
 
 async def list_choices(

@@ -6,7 +6,7 @@ import typer
 
 from perdure.app import open_home
 from perdure.app.builder.list_views import listed_drafts
-from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.command import AT_HOME, Options, command
 from perdure.interfaces.cli.command_result import Answer, Table
 from perdure.interfaces.cli.confirm import require_sure
 from perdure.interfaces.cli.forge.new import Answers, Yes
@@ -18,10 +18,10 @@ SeenDraft = Annotated[str, typer.Argument(metavar="DRAFT", help="The id of a dra
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the tree."""
-    command(app, "list")(list_drafts)
-    command(app, "ls")(list_drafts)
+    command(app, "list", server=AT_HOME)(list_drafts)
+    command(app, "ls", server=AT_HOME)(list_drafts)
     for fn in (show, resume, delete):
-        command(app, fn.__name__)(fn)
+        command(app, fn.__name__, server=AT_HOME)(fn)
 
 
 async def list_drafts(

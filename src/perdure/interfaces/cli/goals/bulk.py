@@ -122,6 +122,8 @@ async def change_many(
     Raises: Invalid when a person cannot be asked and `yes` is not given; Denied when the answer is no. Nothing is
     changed then.
     """
+    if options.server is not None:
+        raise Invalid("With a server, give the id of one goal; several are changed where the home is.")
     async with open_home(options.settings(), debug=options.verbose) as p:
         found = [goal for goal in await _matching(p.goals, verb, filters) if is_wanted(goal)]
         if not found:

@@ -2,11 +2,11 @@
 
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Annotated
 
 import typer
 
-from perdure.app import open_home
 from perdure.app.goals.goals import Goals
 from perdure.app.goals.query import Filters
 from perdure.app.goals.updates.posts import CLEANING_UP
@@ -25,14 +25,16 @@ from perdure.interfaces.cli.goals.flags import Goal, MaybeGoal, Resume, filled
 from perdure.interfaces.cli.goals.run_ui.flows import from_json, go_on, in_folder_of, prints_aside, require_code
 from perdure.interfaces.cli.goals.run_ui.run_ui import Showing, Stage, staged
 from perdure.interfaces.cli.output.terminal import one_line
+from perdure.interfaces.cli.remote.goal_ports import GoalPorts
+from perdure.interfaces.cli.remote.opened import goals_of
 from perdure.interfaces.cli.shell_hints import exact
 from perdure.kernel.calls.decisions import TooLate, choose
-from perdure.kernel.events import ToolCall
+from perdure.kernel.events import Limits, ToolCall
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.loop import Ran
 from perdure.minds.flow.scripts import is_of_script, run_again
 
-Act = Callable[[Goals], Awaitable[GoalView]]
+Act = Callable[[GoalPorts], Awaitable[GoalView]]
 AnyCall = Annotated[
     str | None,
     typer.Argument(
@@ -51,9 +53,9 @@ Now = Annotated[bool, typer.Option("--now", help="End it without running the cle
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the tree."""
-    command(app, "cancel")(cancel)
+    command(app, "cancel", server=True)(cancel)
     for fn in (approve, deny, answer, decide, signal_):
-        command(app, fn.__name__.rstrip("_"), runs_flows=True)(fn)
+        command(app, fn.__name__.rstrip("_"), runs_flows=True, server=True)(fn)
 
 
 @with_filters(OF_SEVERAL)
@@ -75,10 +77,10 @@ async def cancel(  # noqa: PLR0913 (each is an option of the command)
     """
     if is_of_several(goal, filters, is_all=all_) or goal is None:
         return await change_many(options, cancel_verb(reason, now=now), filters, yes=yes)
-    async with open_home(options.settings(), debug=options.verbose) as p:
-        found = await p.goals.get(goal)
-        with in_folder_of(found.summary), prints_aside(is_needed=options.json):
-            seen = await p.goals.cancel(found.id, reason=reason, now=now)
+    async with goals_of(options) as goals:
+        found = await goals.reader.get(goal)
+        with _in_folder_of(options, found), prints_aside(is_needed=options.json):
+            seen = await goals.steering.cancel(found.id, reason=reason, now=now)
     if seen.is_final and seen.status != "cancelled":
         raise Conflict(f"{seen.id} has ended before it could be cancelled: {seen.status}.")
     return Answer(seen.wire(), [f"{seen.id} is cancelled." if seen.is_final else _unended(seen)])
@@ -101,15 +103,15 @@ async def approve(
 ) -> Answer:
     """Allow a call that waits for approval; what will be run is shown, and asked about on a terminal."""
 
-    async def act(goals: Goals) -> GoalView:
-        state = await goals.state((await goals.get(goal)).summary.goal_id)
+    async def act(goals: GoalPorts) -> GoalView:
+        state = await goals.reader.state((await goals.reader.get(goal)).summary.goal_id)
         chosen = choose(state, "approve", call)
         about = state.calls[chosen.call_id].call
         if isinstance(about, ToolCall) and not options.json:
             print(shown_call(about), file=sys.stderr)
         if can_ask(options) and not yes and not is_sure("Run this?"):
             raise Denied("Not approved; nothing was recorded.")
-        return await goals.decide(state.goal_id, "approve", call_id=chosen.call_id)
+        return await goals.steering.decide(state.goal_id, "approve", call_id=chosen.call_id)
 
     return await settled(options, goal, act, is_resumed=resume, what="approval")
 
@@ -126,7 +128,7 @@ async def deny(
     return await settled(
         options,
         goal,
-        lambda goals: goals.decide(goal, "deny", call_id=call, value=reason),
+        lambda goals: goals.steering.decide(goal, "deny", call_id=call, value=reason),
         is_resumed=resume,
         what="denial",
     )
@@ -152,11 +154,11 @@ async def answer(
     call_id, text = (None, *value) if len(value) == 1 else value
     filled(call_id)
 
-    async def act(goals: Goals) -> GoalView:
+    async def act(goals: GoalPorts) -> GoalView:
         try:
-            return await goals.decide(goal, "answer", call_id=call_id, value=text)
+            return await goals.steering.decide(goal, "answer", call_id=call_id, value=text)
         except TooLate as error:
-            seen = await goals.look_into(await goals.get(goal))
+            seen = await goals.reader.look_into(await goals.reader.get(goal))
             following = "".join(f" Next: {pasted(options, each)}" for each in seen.next[-1:])
             raise TooLate(f"{error.detail}{following}") from error
 
@@ -190,16 +192,21 @@ async def decide(
         raise Invalid(f"--value is the output of a step that is skipped; {verdict} has none.")
     output = None if value is None else from_json("--value", value)
 
-    async def act(goals: Goals) -> GoalView:
-        found = await goals.get(goal)
-        state = await goals.state(found.id)
+    async def act(goals: GoalPorts) -> GoalView:
+        found = await goals.reader.get(goal)
+        state = await goals.reader.state(found.id)
         known = state.calls.get(call) if call is not None else _only_cut_off(state)
         if known is not None and known.runs:
             raise Conflict(_not_yet(options, found, state, known.call.call_id))
-        with in_folder_of(found.summary), prints_aside(is_needed=output is not None):  # its flow is replayed
-            return await goals.decide(found.id, verdict, call_id=call, value=output)
+        with _in_folder_of(options, found), prints_aside(is_needed=output is not None):  # its flow is replayed
+            return await goals.steering.decide(found.id, verdict, call_id=call, value=output)
 
     return await settled(options, goal, act, is_resumed=resume, what=f"decision {verdict}")
+
+
+def _in_folder_of(options: Options, goal: GoalView) -> AbstractContextManager[None]:
+    """Run what belongs to a flow in the folder of its goal; a server does that where it is."""
+    return in_folder_of(goal.summary) if options.server is None else nullcontext()
 
 
 def _only_cut_off(state: GoalState) -> CallState | None:
@@ -236,7 +243,7 @@ async def signal_(
     return await settled(
         options,
         goal,
-        lambda goals: goals.signal(goal, name, value, key=key),
+        lambda goals: goals.steering.signal(goal, name, value, key=key),
         is_resumed=resume,
         what=f"signal {name!r}",
     )
@@ -247,34 +254,45 @@ async def settled(options: Options, goal: str, act: Act, *, is_resumed: bool, wh
 
     Raises: what `act` raises; NotFound, Invalid before anything is recorded when the goal cannot be resumed here.
     """
-    async with open_home(options.settings(), debug=options.verbose) as p:
-        if is_resumed:
-            await _require_code(options, p.goals, goal)
-        seen = await act(p.goals)
+    async with goals_of(options) as goals:
+        if is_resumed and isinstance(goals.reader, Goals):
+            await _require_code(options, goals.reader, goal)
+        is_followed = is_resumed and options.server is not None
+        before = await goals.reader.get(goal) if is_followed else None
+        seen = await act(goals)
         goal_id = seen.id
         data = seen.wire() | ({"warning": seen.note} if seen.note else {})
         if seen.note:
             _say(options, f"Warning: {seen.note}")
         if not seen.is_news and not is_resumed:
             return Answer(data, [f"{goal_id} was told that already, with the same key; nothing was changed."])
-        if seen.is_running:
+        if seen.is_running and not is_followed:
             return Answer(data, [f"Stored for the worker that runs {goal_id}."])
         if is_resumed:
             if what is not None:
                 _say(options, f"Recorded: {what}." if seen.is_news else f"Recorded before, with the same key: {what}.")
-            return await _resumed(options, p.goals, goal_id)
+            shown = before if before is not None and before.id == goal_id else seen
+            return await _resumed(options, goals, goal_id, after=shown.summary.last_seq)
         if seen.is_final:
             return Answer(data, [headline(seen)])
-        return Answer(data, ["Recorded.", *_how_resumed(options, await p.goals.look_into(seen))])
+        return Answer(data, ["Recorded.", *_how_resumed(options, await goals.reader.look_into(seen))])
 
 
-async def _resumed(options: Options, goals: Goals, goal_id: str) -> Answer:
-    """Run a goal that a decision was recorded for, and ask in place what else it waits for."""
+async def _resumed(options: Options, goals: GoalPorts, goal_id: str, *, after: int) -> Answer:
+    """Run a goal that a decision was recorded for, and ask in place what else it waits for.
+
+    A server runs its goals itself; what happens there after the event `after` is shown.
+    """
+    home = goals.reader
+    if not isinstance(home, Goals):
+        from perdure.interfaces.cli.remote.runs import resume_at_server
+
+        return await resume_at_server(Showing(options), str(options.server), goal_id, Limits(), after=after)
 
     async def act(stage: Stage) -> Ran:
         manner = stage.manner()
-        ran = await go_on(options, goals, goal_id, manner)
-        return await stage.settle_in_place(goals, ran, manner)
+        ran = await go_on(options, home, goal_id, manner)
+        return await stage.settle_in_place(home, ran, manner)
 
     return await staged(Showing(options), act)
 
@@ -283,6 +301,8 @@ def _how_resumed(options: Options, goal: GoalView) -> list[str]:
     """Say how a goal is resumed that a decision was recorded for."""
     if not goal.is_queued:
         return next_lines(options, goal)
+    if options.server is not None:
+        return ["The server resumes it."]
     return [f"A running `perdure serve` resumes it; without one: {exact(options, 'goal', 'resume', goal.id)}"]
 
 

@@ -13,6 +13,10 @@ from perdure.minds.durations import read_timeout_s
 _WHOLE_ID = "The whole id of the goal, or key:KEY for the goal that a key has started."
 
 
+BY_HASH = "It checks a history by its hashes, as a home has it: run it where the home is."
+"""Why some commands do not work with a server."""
+
+
 def filled(value: str | None) -> str | None:
     """Refuse an id that is empty, as that of a variable that was never set: it is a prefix of every id.
 
@@ -42,6 +46,8 @@ MaybeGoal = Annotated[
     str | None,
     typer.Argument(metavar="ID", help=_WHOLE_ID, callback=filled, autocompletion=complete_goals),
 ]
+JOBS = 4
+"""How many steps run at once unless a command says otherwise."""
 Jobs = Annotated[int, typer.Option("--jobs", min=1, metavar="N", help="How many steps may run at once.")]
 Jsonl = Annotated[
     bool, typer.Option("--jsonl", help="Print each event of this run as one line of JSON, when it is durable.")

@@ -9,7 +9,6 @@ from typing import Annotated, TypedDict
 import typer
 
 from perdure.app import open_home
-from perdure.app.goals.goals import Goals
 from perdure.app.wire.goal_view import GoalView
 from perdure.errors import Damaged, Invalid
 from perdure.interfaces.cli.command import Options, command
@@ -17,8 +16,10 @@ from perdure.interfaces.cli.command_result import Answer, Table
 from perdure.interfaces.cli.completion import complete_steps
 from perdure.interfaces.cli.goals.decisions import settled
 from perdure.interfaces.cli.goals.display.hints import next_lines
-from perdure.interfaces.cli.goals.flags import Goal, Resume, SeenGoal
+from perdure.interfaces.cli.goals.flags import BY_HASH, Goal, Resume, SeenGoal
 from perdure.interfaces.cli.output.terminal import one_line
+from perdure.interfaces.cli.remote.goal_ports import GoalPorts
+from perdure.interfaces.cli.remote.opened import goals_of
 from perdure.kernel.events import Event, ToolCall
 from perdure.kernel.fold import fold
 from perdure.kernel.history.compare import Parted
@@ -76,8 +77,8 @@ _WIDTH = 60
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the tree."""
-    command(app, "fork", runs_flows=True)(fork)
-    command(app, "diff")(diff)
+    command(app, "fork", runs_flows=True, server=True)(fork)
+    command(app, "diff", server=BY_HASH)(diff)
 
 
 async def fork(  # noqa: PLR0913 (one parameter for each option)
@@ -104,23 +105,22 @@ async def fork(  # noqa: PLR0913 (one parameter for each option)
     """
     place, again = _place(before, after, at), list[str]()
 
-    async def act(goals: Goals) -> GoalView:
-        made = await goals.fork(goal, **place, repeat=repeat or (), take_key=take_key)
+    async def act(goals: GoalPorts) -> GoalView:
+        made = await goals.steering.fork(goal, **place, repeat=repeat or (), take_key=take_key)
         again.extend(await _done_again(goals, goal, made))
         if again and not options.json:
             print(_said_again(goal, again), file=sys.stderr)
         if resume and not options.json:
-            for line in _voided(await goals.history(made.id)):
+            for line in _voided(await goals.reader.history(made.id)):
                 print(line, file=sys.stderr)
         return made
 
     if resume:
         return await settled(options, goal, act, is_resumed=True)
-    async with open_home(options.settings(), debug=options.verbose) as p:
-        seen = await act(p.goals)
-        history = await p.goals.history(seen.id)
+    async with goals_of(options) as goals:
+        made = await goals.reader.look_into(await act(goals))
+        history = await goals.reader.history(made.id)
     state = fold(history)
-    made = GoalView.of_state(state, is_running=seen.is_running, row=seen.summary)
     taken = [f"It has the start key of {goal}."] if take_key else []
     data = made.wire() | {"voided": list(state.begun.voided), "done_again": again}
     return Answer(data, [_forked_line(made), *_voided(history), *taken, *next_lines(options, made)])
@@ -144,13 +144,13 @@ def _place(before: str | None, after: str | None, at: str | None) -> _Place:
     return {"before": before, "after": after, "at": None if at is None else int(at)}
 
 
-async def _done_again(goals: Goals, goal: str, fork: GoalView) -> list[str]:
+async def _done_again(goals: GoalPorts, goal: str, fork: GoalView) -> list[str]:
     """Return the `once` steps that were done in the original and will be done again; none where that is damaged."""
     origin = fork.summary.forked_from
     if origin is None:
         return []
     try:
-        return done_after(fold(await goals.history(goal)), origin.seq)
+        return done_after(fold(await goals.reader.history(goal)), origin.seq)
     except Damaged:
         return []
 

@@ -17,6 +17,8 @@ from perdure.interfaces.cli.goals.display.listing import goal_table
 from perdure.interfaces.cli.goals.display.timeline import headline, origin, timeline
 from perdure.interfaces.cli.goals.filters import told, with_filters
 from perdure.interfaces.cli.goals.flags import (
+    BY_HASH,
+    JOBS,
     BudgetUsd,
     Jobs,
     Jsonl,
@@ -33,6 +35,7 @@ from perdure.interfaces.cli.goals.resume_due import resume_due
 from perdure.interfaces.cli.goals.run_ui.flows import go_on
 from perdure.interfaces.cli.goals.run_ui.run_ui import Showing, Stage, staged
 from perdure.interfaces.cli.output.terminal import columns_of_stdout
+from perdure.interfaces.cli.remote.opened import goals_of
 from perdure.interfaces.cli.shell_hints import exact
 from perdure.kernel.events import Limits
 from perdure.kernel.loop import Ran
@@ -40,9 +43,10 @@ from perdure.kernel.loop import Ran
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the tree."""
-    for name, fn in (("list", list_), ("ls", list_), ("replay", replay)):
-        command(app, name)(fn)
-    command(app, "resume", runs_flows=True)(resume)
+    for name in ("list", "ls"):
+        command(app, name, server=True)(list_)
+    command(app, "replay", server=BY_HASH)(replay)
+    command(app, "resume", runs_flows=True, server=True)(resume)
     for module in (show, retry, decisions, forks, records, watch):
         module.register(app)
 
@@ -55,8 +59,8 @@ async def list_(
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000, metavar="N", help="Maximum number of goals.")] = 50,
 ) -> Answer:
     """List the newest goals that match all filters."""
-    async with open_home(options.settings(), debug=options.verbose) as p:
-        goals = await p.goals.list(limit=limit, **filters)
+    async with goals_of(options) as goal_ports:
+        goals = await goal_ports.reader.list(limit=limit, **filters)
     table = goal_table(goals, time.time_ns() // 1000, columns_of_stdout())
     return Answer({"goals": [goal.wire() for goal in goals]}, [table if goals else _none(options, filters)])
 
@@ -73,7 +77,7 @@ async def resume(  # noqa: PLR0913 (each is an option of the command)
     *,
     goal: MaybeGoal = None,
     due: Annotated[bool, typer.Option("--due", help="Resume all goals that slept and are due.")] = False,
-    jobs: Jobs = 4,
+    jobs: Jobs = JOBS,
     max_iterations: MaxIterations = None,
     max_tokens: MaxTokens = None,
     budget_usd: BudgetUsd = None,
@@ -85,6 +89,8 @@ async def resume(  # noqa: PLR0913 (each is an option of the command)
     limits = limits_of(max_iterations, max_tokens, budget_usd, time_limit)
     if due == (goal is not None) or (due and (jsonl or limits != Limits())):
         raise Invalid("Give the id of a goal, or --due alone.")
+    if due and options.server is not None:
+        raise Invalid("A server resumes the goals of its home by itself when they are due. Give the id of a goal.")
     if due:
         return await resume_due(options, jobs)
     return await resumed(Showing(options, is_jsonl=jsonl), goal, jobs, limits)
@@ -97,6 +103,11 @@ async def resumed(showing: Showing, goal: str | None, jobs: int, limits: Limits,
     """
     filled(goal)
     options = showing.options
+    if options.server is not None:
+        from perdure.interfaces.cli.remote.runs import require_for_server, resume_at_server
+
+        require_for_server({"--jobs": jobs != JOBS})
+        return await resume_at_server(showing, options.server, goal, limits)
 
     async def act(stage: Stage) -> Ran:
         async with open_home(options.settings(), debug=options.verbose) as p:

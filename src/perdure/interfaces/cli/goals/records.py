@@ -19,7 +19,7 @@ from perdure.interfaces.cli.files import write_file
 from perdure.interfaces.cli.goals.bulk import DELETE, All, Yes, change_many, is_of_several
 from perdure.interfaces.cli.goals.display.timeline import headline
 from perdure.interfaces.cli.goals.filters import OF_SEVERAL, with_filters
-from perdure.interfaces.cli.goals.flags import MaybeGoal, SeenGoal
+from perdure.interfaces.cli.goals.flags import BY_HASH, MaybeGoal, SeenGoal
 from perdure.interfaces.cli.goals.run_ui.writer import write_out
 from perdure.interfaces.cli.output.terminal import one_line
 from perdure.kernel.events import Event
@@ -28,8 +28,8 @@ from perdure.kernel.history.replay import require_unchanged
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the tree."""
-    for fn in (export, delete):
-        command(app, fn.__name__)(fn)
+    command(app, "export", server=BY_HASH)(export)
+    command(app, "delete", server="Goals are deleted where their home is; a server deletes old ones by itself.")(delete)
 
 
 async def export(

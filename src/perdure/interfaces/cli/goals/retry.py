@@ -15,6 +15,7 @@ from perdure.interfaces.cli.goals.display.hints import next_lines
 from perdure.interfaces.cli.goals.display.timeline import headline
 from perdure.interfaces.cli.goals.filters import OF_SEVERAL, with_filters
 from perdure.interfaces.cli.goals.flags import (
+    JOBS,
     BudgetUsd,
     Jobs,
     Jsonl,
@@ -42,7 +43,7 @@ Key = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the command to the tree."""
-    command(app, "retry", runs_flows=True)(retry)
+    command(app, "retry", runs_flows=True, server=True)(retry)
 
 
 @with_filters(OF_SEVERAL)
@@ -55,7 +56,7 @@ async def retry(  # noqa: PLR0913 (each is an option of the command)
     yes: Yes = False,
     reason: Reason = None,
     key: Key = None,
-    jobs: Jobs = 4,
+    jobs: Jobs = JOBS,
     max_iterations: MaxIterations = None,
     max_tokens: MaxTokens = None,
     budget_usd: BudgetUsd = None,
@@ -73,6 +74,12 @@ async def retry(  # noqa: PLR0913 (each is an option of the command)
         if key is not None or jsonl or limits != Limits():
             raise Invalid("--key, --jsonl and limits are for one goal: give its id.")
         return await change_many(options, retry_verb(reason), filters, yes=yes)
+    showing = Showing(options, is_jsonl=jsonl)
+    if options.server is not None:
+        from perdure.interfaces.cli.remote.runs import require_for_server, retry_at_server
+
+        require_for_server({"--jobs": jobs != JOBS})
+        return await retry_at_server(showing, options.server, goal, limits, reason=reason, key=key)
     only_reopened = await _of_script(options, goal, reason, limits, key)
     if only_reopened is not None:
         return only_reopened
@@ -88,7 +95,7 @@ async def retry(  # noqa: PLR0913 (each is an option of the command)
             )
             return await stage.settle_in_place(p.goals, ran, manner)
 
-    return await staged(Showing(options, is_jsonl=jsonl), act)
+    return await staged(showing, act)
 
 
 async def _of_script(options: Options, goal: str, reason: str | None, limits: Limits, key: str | None) -> Answer | None:

@@ -1,6 +1,7 @@
 """`perdure run`: run a command line, a plan file or a flow as a goal that survives."""
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,12 +16,14 @@ from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import Answer
 from perdure.interfaces.cli.completion import complete_tags
 from perdure.interfaces.cli.goals.flags import (
+    JOBS,
     BudgetUsd,
     Jobs,
     Jsonl,
     MaxIterations,
     MaxTokens,
     Timeout,
+    filled,
     limits_of,
     refuse_both,
 )
@@ -39,7 +42,7 @@ AS_COMMAND = "No model is configured, so the text is run as a command."
 
 def register(app: typer.Typer) -> None:
     """Add the command to the tree."""
-    command(app, "run", runs_flows=True)(run)
+    command(app, "run", runs_flows=True, server=True)(run)
 
 
 Text = Annotated[str | None, typer.Argument(metavar="TEXT", help="A command line to run.")]
@@ -112,7 +115,7 @@ async def run(  # noqa: PLR0913 (each is an option of the command)
     continue_: Continue = False,
     list_goals: Annotated[bool, typer.Option("--list", help="List the newest goals.")] = False,
     shell: Annotated[bool, typer.Option("--shell", help="Let sh run the command line.")] = False,
-    jobs: Jobs = 4,
+    jobs: Jobs = JOBS,
     max_iterations: MaxIterations = None,
     max_tokens: MaxTokens = None,
     budget_usd: BudgetUsd = None,
@@ -138,21 +141,41 @@ async def run(  # noqa: PLR0913 (each is an option of the command)
         tags=tag or (),
         policy=policy,
     )
-    _refuse_plan_as_command(options, text)
-    wanted.require_sense(ephemeral=ephemeral, is_limited=limits != Limits(), jsonl=jsonl)
+    wanted.require_sense(options, ephemeral=ephemeral, is_limited=limits != Limits(), jsonl=jsonl)
     refuse_both(json=options.json, jsonl=jsonl)
     if list_goals:
         return await list_(options)
     showing = Showing(options, is_jsonl=jsonl, is_kept=not ephemeral)
+    if options.server is not None:
+        of_here = {"--ephemeral": ephemeral, "--continue": continue_, "--jobs": jobs != JOBS, "--yes": yes}
+        return await _at_server(showing, options.server, wanted, limits, of_here)
     if resume is not None or continue_:
         return await resumed(showing, resume, jobs, limits, yes=yes)
-    imports = options.settings().imports if flow is not None else ()
-    tags, judged_by = tuple(wanted.tags), read_policy(policy)
+    return await _begun(showing, _maker(options, wanted, limits), jobs, yes=yes)
 
-    def new() -> NewGoal:
-        return replace(wanted.new(imports), limits=limits, key=key, tags=tags, policy=judged_by)
 
-    return await _begun(showing, new, jobs, yes=yes)
+def _maker(options: Options, wanted: "Wanted", limits: Limits) -> Callable[[], NewGoal]:
+    """Return what makes the goal that was asked for.
+
+    Raises: Invalid when there is no such policy.
+    """
+    imports = options.settings().imports if wanted.flow is not None else ()
+    tags, judged_by = tuple(wanted.tags), read_policy(wanted.policy)
+    return lambda: replace(wanted.new(imports), limits=limits, key=wanted.key, tags=tags, policy=judged_by)
+
+
+async def _at_server(
+    showing: Showing, url: str, wanted: "Wanted", limits: Limits, of_here: Mapping[str, bool]
+) -> Answer:
+    """Start or resume a goal at a server, and follow it; `of_here` says which options for a run here were given."""
+    from perdure.interfaces.cli.remote.runs import require_for_server, resume_at_server, start_at_server
+
+    require_for_server(of_here)
+    if wanted.resume is not None:
+        return await resume_at_server(showing, url, filled(wanted.resume), limits)
+    if wanted.text is not None and not wanted.is_shell and not showing.is_for_program:
+        print(AS_COMMAND, file=sys.stderr)
+    return await start_at_server(showing, url, wanted, limits)
 
 
 def _refuse_plan_as_command(options: Options, text: str | None) -> None:
@@ -183,11 +206,12 @@ class Wanted:
     tags: Sequence[str] = ()
     policy: str | None = None
 
-    def require_sense(self, *, ephemeral: bool, is_limited: bool, jsonl: bool) -> None:
+    def require_sense(self, options: Options, *, ephemeral: bool, is_limited: bool, jsonl: bool) -> None:
         """Refuse options that do not go together.
 
         Raises: Invalid
         """
+        _refuse_plan_as_command(options, self.text)
         new = [self.text is not None, self.plan is not None, self.flow is not None]
         if sum([*new, self.resume is not None, self.is_continued, self.is_list]) != 1:
             raise Invalid("Give one of: a command line, --plan FILE, --flow M:F, --resume ID, --continue, --list.")

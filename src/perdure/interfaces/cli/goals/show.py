@@ -8,8 +8,6 @@ from typing import Annotated
 
 import typer
 
-from perdure.app import open_home
-from perdure.app.goals.details import salvage_detail
 from perdure.app.home.workdirs import is_own_workdir
 from perdure.app.wire.goal_view import GoalView
 from perdure.interfaces.cli.command import Options, command
@@ -22,6 +20,7 @@ from perdure.interfaces.cli.goals.flags import SeenGoal, filled
 from perdure.interfaces.cli.goals.run_ui.outputs import output_of
 from perdure.interfaces.cli.output.terminal import columns_of_stdout, cut_to, one_line
 from perdure.interfaces.cli.output.times import age, span, whole_moment
+from perdure.interfaces.cli.remote.opened import shown_goal
 from perdure.kernel.fold import GoalState
 from perdure.kernel.ports import Summary
 
@@ -30,7 +29,7 @@ _MOST_VALUE = 200
 
 def register(app: typer.Typer) -> None:
     """Add the command to the tree."""
-    command(app, "show")(show)
+    command(app, "show", server=True)(show)
 
 
 async def show(
@@ -51,8 +50,7 @@ async def show(
     """Show where a goal stands, its steps, its pending posts, and the commands that continue it."""
     if output is not None:
         return await output_of(options, goal, output)
-    async with open_home(options.settings(), debug=options.verbose) as p:
-        shown, damage = await salvage_detail(p.goals, await p.goals.find(goal))
+    shown, damage = await shown_goal(options, goal)
     seen, state = shown.goal, shown.state
     now_us = time.time_ns() // 1000
     parts: list[str | Table] = [headline(seen), one_line(state.begun.text), *facts(seen, state, now_us)]

@@ -12,30 +12,24 @@ from perdure.app.change_feed.subscription import Subscription
 from perdure.app.goals.arguments.validate import reached
 from perdure.app.goals.details import detail_of
 from perdure.app.goals.goals import Goals
-from perdure.app.wire.goal_detail import GoalDetailView
 from perdure.app.wire.goal_view import GoalView
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import Answer
-from perdure.interfaces.cli.goals.display.hints import failure_lines, next_lines
-from perdure.interfaces.cli.goals.display.timeline import exit_code_of, headline, origin, timeline
 from perdure.interfaces.cli.goals.flags import SeenGoal, refuse_both
-from perdure.interfaces.cli.goals.run_ui.descendants import Descendants
-from perdure.interfaces.cli.goals.run_ui.progress import write_value
-from perdure.interfaces.cli.goals.run_ui.run_ui import Showing, raise_failure, view_of
-from perdure.interfaces.cli.goals.run_ui.writer import Writer
+from perdure.interfaces.cli.goals.following.audience import Audience
+from perdure.interfaces.cli.goals.following.descendants import Descendants
+from perdure.interfaces.cli.goals.run_ui.run_ui import Showing
 from perdure.kernel.calls.tasks import end_tasks
 from perdure.kernel.events import Event
-from perdure.kernel.fold import GoalState, apply, fold
-from perdure.kernel.loop import Ran
+from perdure.kernel.fold import GoalState
 
 _QUIET_S = 1.0
 """How long nothing has to happen before it is looked who runs the goal, and said when that has changed."""
-_PATIENCE_S = 1.0
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the tree."""
-    command(app, "watch")(watch)
+    command(app, "watch", server=True)(watch)
 
 
 async def watch(
@@ -50,10 +44,15 @@ async def watch(
     """Show what happened in a goal and what happens, until it ends, with its exit code; Ctrl-C leaves it alone.
 
     Steps of its children are shown after the name of the step that started the child; --jsonl prints only its own
-    events.
+    events, and so does --url.
     """
     refuse_both(json=options.json, jsonl=jsonl)
-    audience = _Audience(Showing(options, is_jsonl=jsonl), after)
+    showing = Showing(options, is_jsonl=jsonl)
+    if options.server is not None:
+        from perdure.interfaces.cli.remote.following import watch_at_server
+
+        return await watch_at_server(showing, options.server, goal, after)
+    audience = _HomeAudience(showing, after)
     async with open_home(options.settings(), debug=options.verbose) as p:
         found = (await p.goals.find(goal)).summary
         reached(found, after)
@@ -64,16 +63,8 @@ async def watch(
             await audience.close()
 
 
-class _Audience:
-    """Shows the events of a goal."""
-
-    def __init__(self, showing: Showing, after: int) -> None:
-        self._options = showing.options
-        self._after = after
-        self._writer = Writer()
-        self._view = view_of(showing, self._writer)
-        self._is_quiet = showing.is_for_program
-        self._status = "running"
+class _HomeAudience(Audience):
+    """Shows the events of a goal of a home, and those of its children."""
 
     async def follow(self, goals: Goals, goal_id: str) -> GoalState:
         """Show each event, and say when the goal waits or no worker runs it; return the state at its end.
@@ -86,20 +77,20 @@ class _Audience:
     async def _follow(self, goals: Goals, goal_id: str, changes: Subscription) -> GoalState:
         """See `follow`; while nothing happens in the goal, show what happens in its children."""
         state: GoalState | None = None
-        children = Descendants(goals, self._view, changes)
+        children = Descendants(goals, self.view, changes)
         events = goals.follow(goal_id)
         time = asyncio.get_running_loop().time
         coming, changed, quiet_since_s = _next(events), _wait(changes), time()
         try:
             while True:
                 await asyncio.wait({coming, changed}, return_when=asyncio.FIRST_COMPLETED)
-                raise_failure(self._writer.failure)
+                self.raise_failure()
                 if coming.done():
                     event, quiet_since_s = coming.result(), time()
                     if event is None:
                         return state if state is not None else await goals.state(goal_id)
-                    await children.before(event, state, is_shown=event.seq > self._after)
-                    state = self._see(event, state)
+                    await children.before(event, state, is_shown=event.seq > self.after)
+                    state = self.see(event, state)
                     await children.after(event, state)
                     coming = _next(events)
                     continue
@@ -111,54 +102,13 @@ class _Audience:
         finally:
             await end_tasks({coming, changed})
 
-    async def end(self, shown: GoalDetailView) -> Answer:
-        """Print how it ended."""
-        seen, state = shown.goal, shown.state
-        detail = state.termination.detail if state.termination else None
-        self._view.clear()  # the live view erases what is written below it
-        if not self._is_quiet:
-            write_value(state, self._writer)
-        failure = [*([detail] if detail else []), *failure_lines(seen.error)]
-        said = [headline(seen), *origin(state), *failure, *next_lines(self._options, seen)]
-        self._view.end(timeline(state), said)
-        await self._writer.drained()
-        raise_failure(self._writer.failure)
-        return Answer(shown.wire(), exit_code=exit_code_of(Ran("ended", state, seen.summary.queue)))
-
-    async def close(self) -> None:
-        """Leave the terminal as it was."""
-        self._view.clear()
-        try:
-            async with asyncio.timeout(_PATIENCE_S):
-                await self._writer.drained()
-        except TimeoutError:
-            pass
-        finally:
-            self._writer.close()
-
-    def _see(self, event: Event, before: GoalState | None) -> GoalState:
-        if before is None:
-            state = fold([event])
-            self._view.begin(state)
-        else:
-            state = before
-            apply(state, event)
-        if event.seq > self._after:
-            self._view.see(event, state)
-        return state
-
     async def _look(self, goals: Goals, goal_id: str, state: GoalState | None) -> None:
-        """Print once where the goal stands when it is not running, and not before the events that led there."""
+        """Say where the goal stands when it is not running, and not before the events that led there."""
         found = await goals.find(goal_id)
-        status = f"{found.status} {found.summary.waiting_for}"
-        if status == self._status or state is None or found.summary.last_seq != state.tip.seq:
+        if state is None or self.is_told(found) or found.summary.last_seq != state.tip.seq:
             return
-        self._status = status
-        if found.status != "running" and not self._is_quiet:
-            seen = GoalView.of_state(state, is_running=found.is_running, row=found.summary)
-            seen = replace(seen, next_goals=await goals.children.waiting(state))
-            for line in [headline(found), *next_lines(self._options, seen)]:
-                self._view.say(line)
+        seen = GoalView.of_state(state, is_running=found.is_running, row=found.summary)
+        self.stands(replace(seen, next_goals=await goals.children.waiting(state)))
 
 
 def _wait(changes: Subscription) -> "asyncio.Task[list[str]]":

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from perdure.app.memory.memory import open_memory
 from perdure.errors import Invalid
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import Answer
 from perdure.interfaces.cli.memory.inputs import read_input
+from perdure.interfaces.cli.remote.opened import records_of
 from perdure.memory.arguments import text_of
 from perdure.memory.ingest.checkout import in_repository, repository_root
 from perdure.memory.log.log import now_ms
@@ -59,7 +59,7 @@ _LARGEST_INPUT = 64 << 20
 def register(app: typer.Typer) -> None:
     """Add the commands to the tree."""
     for fn in (add, update):
-        command(app, fn.__name__)(fn)
+        command(app, fn.__name__, server=True)(fn)
 
 
 async def add(  # noqa: PLR0913 (each is a part of a record)
@@ -116,8 +116,8 @@ async def update(  # noqa: PLR0913 (each is a part of a record)
     A superseded record is not found any more, and `show` still shows it. Compaction moves it into the archive.
     """
     changes = _record(locals())
-    async with open_memory(options.settings()) as memory:
-        answer = await memory.update(key, changes)
+    async with records_of(options) as memory:
+        answer = await memory.writer.update(key, changes)
     return Answer(answer, [_updated(answer)])
 
 
@@ -162,15 +162,15 @@ def _record(given: Mapping[str, Any]) -> Plain:
 
 
 async def _add_one(options: Options, record: Plain, *, dedupe: bool) -> Answer:
-    async with open_memory(options.settings()) as memory:
-        answer = await memory.add(record, dedupe=dedupe)
+    async with records_of(options) as memory:
+        answer = await memory.writer.add(record, dedupe=dedupe)
     return Answer(answer, [_said(answer)])
 
 
 async def _add_all(options: Options, records: list[Plain], dedupe: bool) -> Answer:
-    async with open_memory(options.settings()) as memory:
+    async with records_of(options) as memory:
         try:
-            answers = await memory.add_many(records, dedupe=dedupe)
+            answers = await memory.writer.add_many(records, dedupe=dedupe)
         except Invalid as error:
             raise _with_number(records, error) from error
     added = sum(1 for answer in answers if answer["added"])

@@ -5,12 +5,12 @@ from typing import Annotated, Any
 
 import typer
 
-from perdure.app.memory.memory import open_memory
 from perdure.errors import Invalid
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import Answer, to_json
 from perdure.interfaces.cli.memory.inputs import listed_in, moment_given
 from perdure.interfaces.cli.memory.records import described, told
+from perdure.interfaces.cli.remote.opened import records_of
 from perdure.memory.ingest.checkout import in_repository
 from perdure.memory.normalise import paths_inside
 from perdure.memory.query.filters import Filters
@@ -69,9 +69,9 @@ MorePaths = Annotated[list[str] | None, typer.Argument(metavar="PATH", help="Mor
 def register(app: typer.Typer) -> None:
     """Add the commands to the tree."""
     for fn in (query, related, search, show):
-        command(app, fn.__name__)(fn)
+        command(app, fn.__name__, server=True)(fn)
     for name in ("list", "ls"):
-        command(app, name)(list_)
+        command(app, name, server=True)(list_)
 
 
 async def query(  # noqa: PLR0913 (each is a way to ask)
@@ -102,8 +102,8 @@ async def query(  # noqa: PLR0913 (each is a way to ask)
         repository = Repository()
         sha = repository.commit(sha)
         listed += paths_inside(repository.changed_paths(sha))
-    async with open_memory(options.settings()) as memory:
-        found = await memory.related(
+    async with records_of(options) as memory:
+        found = await memory.reader.related(
             paths=listed, fingerprint=fingerprint, repo=repo, sha=sha, pr_number=pr, limit=limit
         )
     return _answer(found)
@@ -139,8 +139,8 @@ async def related(  # noqa: PLR0913 (each is a way to ask)
         raise Invalid("Say what it is related to: --path PATH, --fingerprint F, --text TEXT, --sha SHA or --pr N.")
     has_section = markdown or apply is not None
     default_ms = _SECTION_BUDGET_MS if has_section else _BUDGET_MS
-    async with open_memory(options.settings()) as memory:
-        found = await memory.related(
+    async with records_of(options) as memory:
+        found = await memory.reader.related(
             paths=paths,
             fingerprint=fingerprint,
             text=text,
@@ -171,8 +171,8 @@ async def search(  # noqa: PLR0913 (each is a way to ask)
 ) -> Answer:
     """Find records by their words, the best first: by stem, and any part in Chinese, Japanese and Korean."""
     filters = _filters(kind, source, repo, since, until)
-    async with open_memory(options.settings()) as memory:
-        found = await memory.search(" ".join(words), limit=limit, budget_ms=budget_ms, **filters)
+    async with records_of(options) as memory:
+        found = await memory.reader.search(" ".join(words), limit=limit, budget_ms=budget_ms, **filters)
     return _answer(found)
 
 
@@ -188,8 +188,8 @@ async def list_(  # noqa: PLR0913 (each is a filter)
 ) -> Answer:
     """List the newest records that match all filters. Superseded ones are left out."""
     filters = _filters(kind, source, repo, since, until)
-    async with open_memory(options.settings()) as memory:
-        found = await memory.list(limit=limit, **filters)
+    async with records_of(options) as memory:
+        found = await memory.reader.list(limit=limit, **filters)
     said = [line for record in found["records"] for line in described(record)]
     more = ["There are more; --limit shows them."] if found["has_more"] else []
     none = "No record matches." if any(filters.values()) else "The memory is empty."
@@ -213,8 +213,8 @@ async def show(
     ],
 ) -> Answer:
     """Show a record with all that it holds."""
-    async with open_memory(options.settings()) as memory:
-        found = await memory.get(record)
+    async with records_of(options) as memory:
+        found = await memory.reader.get(record)
     return Answer(found, [*described(found), to_json(found)])
 
 

@@ -6,11 +6,11 @@ from typing import Annotated
 import typer
 
 from perdure.app import open_home
-from perdure.app.memory.memory import open_memory
 from perdure.errors import Invalid, PerdureError
 from perdure.interfaces.cli.command import Options, command, group
 from perdure.interfaces.cli.command_result import Answer
 from perdure.interfaces.cli.memory.inputs import moment_given
+from perdure.interfaces.cli.remote.opened import records_of
 from perdure.memory.ingest.report import Found
 from perdure.memory.record import Plain
 
@@ -22,8 +22,9 @@ _SHOWN = 20
 def register(app: typer.Typer) -> None:
     """Add the commands to the tree."""
     inner = group("Take in what other tools have written; what is there already is not added again.")
-    for fn in (revert, junit, goals):
-        command(inner, fn.__name__)(fn)
+    for fn in (revert, junit):
+        command(inner, fn.__name__, server=True)(fn)
+    command(inner, "goals", server="It reads the histories of goals in a home: run it where the home is.")(goals)
     app.add_typer(inner, name="ingest")
 
 
@@ -44,11 +45,10 @@ async def revert(
     """Take in the reverts of a git history, with the paths of what they reverted."""
     from perdure.memory.ingest.revert import reverts
 
-    settings = options.settings()
-    text = f"{settings.memory.retention_days}d" if since is None else since
-    moment = int(moment_given(text, "--since").timestamp())
-    async with open_memory(settings) as memory:
-        report = await memory.ingest(lambda: reverts(folder, since_s=moment, limit=limit, repo=repo))
+    async with records_of(options) as memory:
+        text = f"{(await memory.reader.status())['retention_days']}d" if since is None else since
+        moment = int(moment_given(text, "--since").timestamp())
+        report = await memory.writer.ingest(lambda: reverts(folder, since_s=moment, limit=limit, repo=repo))
     return _answer(report, strict=strict)
 
 
@@ -78,8 +78,8 @@ async def junit(  # noqa: PLR0913 (each is an option of the command)
             found.extend(read(path, root=root.absolute(), repo=repo, sha=sha, pr=pr))
         return found
 
-    async with open_memory(options.settings()) as memory:
-        report = await memory.ingest(find)
+    async with records_of(options) as memory:
+        report = await memory.writer.ingest(find)
     return _answer(report, strict=strict)
 
 

@@ -6,26 +6,30 @@ from typing import Annotated, Any
 
 import typer
 
-from perdure.app.memory.memory import HomeMemory, open_memory
+from perdure.app.memory.memory import open_memory
 from perdure.errors import Conflict, Damaged, Denied, NotFound
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import Answer, Table
 from perdure.interfaces.cli.confirm import can_ask, is_sure
 from perdure.interfaces.cli.memory.records import described
+from perdure.interfaces.cli.remote.opened import records_of
+from perdure.interfaces.cli.remote.ports import RecordReader
 
 Record = Annotated[str, typer.Argument(metavar="ID", help="The whole id of the record.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the tree."""
-    for fn in (status, verify, repair, rebuild, compact, forget):
-        command(app, fn.__name__)(fn)
+    for fn in (status, forget):
+        command(app, fn.__name__, server=True)(fn)
+    for fn in (verify, repair, rebuild, compact):
+        command(app, fn.__name__, server="It works on the files of the memory, on the machine that has them.")(fn)
 
 
 async def status(options: Options) -> Answer:
     """Show how much there is, how large it is, and how the log and its index stand."""
-    async with open_memory(options.settings()) as memory:
-        found = await memory.status()
+    async with records_of(options) as memory:
+        found = await memory.reader.status()
     return Answer(found, [_table(found)])
 
 
@@ -99,13 +103,13 @@ async def forget(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether you are sure.")] = False,
 ) -> Answer:
     """Remove a record for good, from the log and the archive; asks on a terminal, needs --yes elsewhere."""
-    async with open_memory(options.settings()) as memory:
-        known = await _known(memory, record)
+    async with records_of(options) as memory:
+        known = await _known(memory.reader, record)
         is_it = known is not None and known["id"] == record
         if not yes:
             _ask(options, list(described(known)) if known and is_it else [f"{record}, if it is in the archive"])
         try:
-            found = await memory.forget(record)
+            found = await memory.writer.forget(record)
         except NotFound as error:
             if known is None or is_it:
                 raise
@@ -114,7 +118,7 @@ async def forget(
     return Answer(found, [f"{record} is forgotten."])
 
 
-async def _known(memory: HomeMemory, record: str) -> dict[str, Any] | None:
+async def _known(memory: RecordReader, record: str) -> dict[str, Any] | None:
     """Return the record with an id, or the only one whose id begins so; one in the archive is not found."""
     try:
         return await memory.get(record)

@@ -26,7 +26,7 @@ _SHOWN = 20
 def register(app: typer.Typer) -> None:
     """Add the commands to the tree."""
     for fn in (export, import_):
-        command(app, fn.__name__.rstrip("_"))(fn)
+        command(app, fn.__name__.rstrip("_"), server="It copies whole records of a home: run it where the home is.")(fn)
 
 
 async def export(

@@ -25,7 +25,7 @@ def _waking_lines(options: Options, goal: GoalView) -> list[str]:
     is_asleep = goal.status == "waiting" and goal.summary.waiting_for == "timer" and goal.summary.queue == "cli"
     if not is_asleep:
         return []
-    if is_served(options.settings().home):
+    if options.server is not None or is_served(options.settings().home):
         return ["The server that runs on this home resumes it when it is due."]
     all_due, serve = exact(options, "goal", "resume", "--due"), exact(options, "serve")
     return [f"No server runs on this home. `{serve}` would resume it, and so would", f"`{all_due}`."]

@@ -3,13 +3,13 @@
 import json
 from typing import Any
 
-from perdure.app import open_home
 from perdure.errors import NotFound
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.command_result import Answer
 from perdure.interfaces.cli.goals.run_ui.progress import write_output
 from perdure.interfaces.cli.goals.run_ui.run_ui import raise_failure
 from perdure.interfaces.cli.goals.run_ui.writer import Writer
+from perdure.interfaces.cli.remote.opened import goals_of
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.history.step_names import named_step
 
@@ -22,8 +22,8 @@ async def output_of(options: Options, goal: str, name: str) -> Answer:
 
     Raises: NotFound when there is no such step, or it has no output yet; Invalid when the name is ambiguous.
     """
-    async with open_home(options.settings(), debug=options.verbose) as p:
-        state = await p.goals.state((await p.goals.find(goal)).summary.goal_id)
+    async with goals_of(options) as goals:
+        state = await goals.reader.state((await goals.reader.find(goal)).id)
     if name == VALUE and state.termination is not None and not _has_step(state, VALUE):
         value = state.termination.value
         return Answer({"output": value}, [_text(value)])

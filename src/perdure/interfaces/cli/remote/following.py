@@ -1,0 +1,112 @@
+"""Goals that a server runs, seen from a command: started, resumed or retried there, and followed here."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+
+from perdure.app.wire.goal_view import GoalView
+from perdure.errors import Conflict, Unavailable
+from perdure.interfaces.cli.command_result import Answer
+from perdure.interfaces.cli.goals.following.audience import Audience
+from perdure.interfaces.cli.goals.run_ui.interrupts import INTERRUPTED
+from perdure.interfaces.cli.goals.run_ui.run_ui import Showing
+from perdure.interfaces.cli.output.terminal import one_line
+from perdure.interfaces.cli.remote.goals import ServerGoals
+from perdure.interfaces.cli.remote.opened import server_goals
+from perdure.interfaces.cli.shell_hints import exact
+from perdure.kernel.calls.tasks import end_tasks
+from perdure.kernel.events import Event
+from perdure.kernel.fold import GoalState
+
+_QUIET_S = 1.0
+"""How long nothing has to happen before the server is asked where the goal stands."""
+_ENDS_A_RUN = ("person", "signal", "limit", "hold")
+"""What a run does not wait for: the command ends, and says how the goal continues."""
+
+Start = Callable[[ServerGoals], Awaitable[tuple[GoalView, int]]]
+"""Lets a server run a goal; returns it, and the seq of the last event that is no news to the person."""
+
+
+async def run_at_server(showing: Showing, url: str, start: Start) -> Answer:
+    """Let a server run a goal, and show its events until it ends or waits for a person; it ends with the goal's code.
+
+    Ctrl-C ends the command alone: the goal goes on at the server, and the command that follows it is said.
+
+    Raises: what `start` raises; Unavailable when the server is gone, with the command that follows the goal.
+    """
+    async with server_goals(url) as goals:
+        goal, after = await start(goals)
+        try:
+            return await _followed(showing, goals, goal.id, after, is_run=True)
+        except asyncio.CancelledError:
+            print(f"Interrupted. The goal goes on at {url}. {_watching(showing, goal.id)}", file=sys.stderr, flush=True)
+            return Answer(goal.wire(), exit_code=INTERRUPTED)
+
+
+async def watch_at_server(showing: Showing, url: str, name: str, after: int) -> Answer:
+    """Show the events of a goal of a server until it ends.
+
+    Raises: NotFound; Conflict when it has fewer events than `after`; Unavailable.
+    """
+    async with server_goals(url) as goals:
+        found = (await goals.find(name)).summary
+        if after > found.last_seq:
+            raise Conflict(f"{found.goal_id} has {found.last_seq} events; --after is {after}.")
+        return await _followed(showing, goals, found.goal_id, after, is_run=False)
+
+
+async def _followed(showing: Showing, goals: ServerGoals, goal_id: str, after: int, *, is_run: bool) -> Answer:
+    audience = Audience(showing, after)
+    try:
+        state = await _follow(audience, goals, goal_id, is_run=is_run)
+        return await audience.end(await goals.detail_of(state))
+    except Unavailable as error:
+        raise Unavailable(f"{error.detail} The goal is kept there. {_watching(showing, goal_id)}") from error
+    finally:
+        await audience.close()
+
+
+async def _follow(audience: Audience, goals: ServerGoals, goal_id: str, *, is_run: bool) -> GoalState:
+    """Show each event; return the state at the end, or where a run is over because the goal waits.
+
+    Raises: BrokenPipeError when standard output is closed; what ServerGoals.follow raises.
+    """
+    state: GoalState | None = None
+    coming = _next(events := goals.follow(goal_id))
+    try:
+        while True:
+            done, _ = await asyncio.wait({coming}, timeout=_QUIET_S)
+            audience.raise_failure()
+            if done:
+                event = coming.result()
+                if event is None:
+                    return state if state is not None else await goals.state(goal_id)
+                state = audience.see(event, state)
+                coming = _next(events)
+            elif state is not None and await _stands(audience, goals, state, is_run=is_run):
+                return state
+    finally:
+        await end_tasks({coming})
+
+
+async def _stands(audience: Audience, goals: ServerGoals, state: GoalState, *, is_run: bool) -> bool:
+    """Say where a goal stands in which nothing happens; return whether the run is over."""
+    with suppress(Unavailable):  # following it tells when that lasts
+        found = await goals.get(state.goal_id)
+        if found.summary.last_seq == state.tip.seq:
+            if is_run and found.status == "waiting" and found.summary.waiting_for in _ENDS_A_RUN:
+                return True
+            audience.stands(found)
+    return False
+
+
+def _watching(showing: Showing, goal_id: str) -> str:
+    return one_line(f"Follow it: `{exact(showing.options, 'goal', 'watch', goal_id)}`")
+
+
+def _next(events: AsyncIterator[Event]) -> "asyncio.Task[Event | None]":
+    async def coming() -> Event | None:
+        return await anext(events, None)
+
+    return asyncio.create_task(coming())

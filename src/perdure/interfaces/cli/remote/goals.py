@@ -1,0 +1,159 @@
+"""The goals of a server, as the commands use goals."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Unpack
+
+from perdure.app.goals.query import Filters
+from perdure.app.wire.goal_detail import GoalDetailView
+from perdure.app.wire.goal_view import GoalView
+from perdure.client.goals import Goals
+from perdure.errors import Damaged, Invalid, NotFound
+from perdure.interfaces.cli.remote.received import ReceivedDetail, read_event, read_goal
+from perdure.kernel.events import Event, Limits
+from perdure.kernel.fold import GoalState, fold
+from perdure.kernel.ports import InboxRow
+from perdure.moments import moment_us
+
+if TYPE_CHECKING:
+    from perdure.app.wire.resources import goals as wire
+
+_KEY = "key:"
+_PAGE = 200
+
+
+class ServerGoals:
+    """Implements `GoalReader` and `GoalSteering` over the client."""
+
+    def __init__(self, goals: Goals) -> None:
+        self._goals = goals
+
+    async def list(self, *, limit: int = 50, **filters: Unpack[Filters]) -> Sequence[GoalView]:
+        """See GoalReader.list."""
+        if filters.pop("queue", None) is not None:
+            raise Invalid("A server does not choose goals by their queue.")
+        found: list[GoalView] = []
+        async for goal in self._goals.each(**filters, limit=min(limit, _PAGE)):  # type: ignore[misc]
+            found.append(read_goal(goal))
+            if len(found) == limit:
+                break
+        return found
+
+    async def shown(self, name: str) -> GoalDetailView:
+        """Return a goal in detail.
+
+        Raises: NotFound; Conflict; Damaged when its history cannot be read.
+        """
+        detail = await self._goals.get(await self._named(name), prefix=True)
+        if detail["damage"] is not None:
+            raise Damaged(detail["damage"])
+        return await self._detail(detail, await self._state(detail))
+
+    async def detail_of(self, state: GoalState) -> GoalDetailView:
+        """Return a goal in detail, of which all events were followed."""
+        return await self._detail(await self._goals.get(state.goal_id), state)
+
+    async def get(self, goal_id: str) -> GoalView:
+        """See GoalReader.get."""
+        return read_goal(await self._goals.get(await self._named(goal_id)))
+
+    async def find(self, name: str) -> GoalView:
+        """See GoalReader.find."""
+        return read_goal(await self._goals.get(await self._named(name), prefix=True))
+
+    async def history(self, prefix: str) -> Sequence[Event]:
+        """See GoalReader.history."""
+        return [read_event(event) async for event in self._goals.events(prefix)]
+
+    async def state(self, goal_id: str) -> GoalState:
+        """See GoalReader.state."""
+        return fold(await self.history(goal_id))
+
+    async def follow(self, goal_id: str) -> AsyncIterator[Event]:
+        """Give all events of a goal, and those that come, until it has ended.
+
+        Raises: NotFound; Unavailable when the server cannot be reached for some forty seconds.
+        """
+        async for event in self._goals.follow(goal_id):
+            yield read_event(event)
+
+    async def look_into(self, goal: GoalView) -> GoalView:
+        """See GoalReader.look_into."""
+        detail = await self._goals.get(goal.id)
+        return read_goal(detail, await self._state(detail))
+
+    async def start(self, body: Mapping[str, Any], *, key: str | None) -> GoalView:
+        """Start a goal at the server; with a key, once.
+
+        Raises: Invalid; Denied; Exhausted; Conflict when the key was used for another goal.
+        """
+        return read_goal(await self._goals.create(**body, key=key))
+
+    async def resume(self, goal_id: str, limits: Limits) -> GoalView:
+        """Let the server run a goal.
+
+        Raises: NotFound; Conflict; Invalid; Exhausted
+        """
+        return read_goal(await self._goals.resume(goal_id, limits=limits_wire(limits) or None))
+
+    async def retry(self, goal_id: str, limits: Limits, *, reason: str | None, key: str | None) -> GoalView:
+        """Let the server retry a failed goal; with a key, once.
+
+        Raises: NotFound; Conflict; Invalid; Exhausted
+        """
+        given = limits_wire(limits) or None
+        return read_goal(await self._goals.retry(goal_id, reason=reason, limits=given, key=key))
+
+    async def decide(self, goal_id: str, decision: str, *, call_id: str | None = None, value: Any = None) -> GoalView:
+        """See GoalSteering.decide."""
+        return read_goal(await self._goals.decide(await self._named(goal_id), decision, call_id=call_id, value=value))
+
+    async def signal(self, goal_id: str, name: str, payload: Any = None, *, key: str | None = None) -> GoalView:
+        """See GoalSteering.signal."""
+        return read_goal(await self._goals.signal(await self._named(goal_id), name, payload, key=key))
+
+    async def cancel(self, goal_id: str, *, reason: str | None = None, now: bool = False) -> GoalView:
+        """See GoalSteering.cancel."""
+        return read_goal(await self._goals.cancel(await self._named(goal_id), reason=reason, now=now))
+
+    async def fork(
+        self,
+        goal_id: str,
+        at: int | None = None,
+        *,
+        before: str | None = None,
+        after: str | None = None,
+        repeat: Sequence[str] = (),
+        take_key: bool = False,
+    ) -> GoalView:
+        """See GoalSteering.fork."""
+        name = await self._named(goal_id)
+        return read_goal(await self._goals.fork(name, at, before=before, after=after, repeat=repeat, take_key=take_key))
+
+    async def _named(self, name: str) -> str:
+        """Return the id of the goal that a key has started; any other name as it is.
+
+        Raises: NotFound
+        """
+        if not name.startswith(_KEY):
+            return name
+        async for goal in self._goals.each(key=name.removeprefix(_KEY), limit=1):
+            return goal["id"]
+        raise NotFound(f"No goal was started with the key {name.removeprefix(_KEY)!r}.")
+
+    async def _state(self, detail: "wire.GoalDetail") -> GoalState:
+        """Return what the events say that a goal had when it was shown; more may have come since."""
+        return fold(list(islice(await self.history(detail["id"]), detail["last_seq"])))
+
+    async def _detail(self, detail: "wire.GoalDetail", state: GoalState) -> GoalDetailView:
+        children = await self.list(parent=detail["id"], limit=_PAGE) if detail["children"] else ()
+        pending = [
+            InboxRow("", each["kind"], each["payload"], "", moment_us(each["created_at"])) for each in detail["pending"]
+        ]
+        return ReceivedDetail(read_goal(detail, state), pending, children[::-1], None, received=detail)
+
+
+def limits_wire(limits: Limits) -> dict[str, Any]:
+    """Return limits as they are sent: those that are given."""
+    found = {"iterations": limits.iterations, "tokens": limits.tokens, "usd": limits.usd, "seconds": limits.seconds}
+    return {name: value for name, value in found.items() if value is not None}

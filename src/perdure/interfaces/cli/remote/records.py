@@ -1,0 +1,137 @@
+"""The memory of a server, as the commands use a memory."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Unpack
+from uuid import uuid4
+
+from uuid_utils import uuid7
+
+from perdure.client.memory import Memory, RecordFilters
+from perdure.errors import Denied, PerdureError, Unavailable
+from perdure.memory.ingest.report import Found, store
+from perdure.memory.query.filters import Filters
+from perdure.memory.record import Plain
+
+if TYPE_CHECKING:
+    from perdure.app.wire.resources import memory as wire
+
+_PAGE = 500
+_OFF = "The memory is switched off (memory.enabled)."
+
+
+class ServerRecords:
+    """Implements `RecordReader` and `RecordWriter` over the client."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    async def get(self, record_id: str) -> dict[str, Any]:
+        """See RecordReader.get."""
+        return await self._memory.get(record_id, prefix=True)
+
+    async def related(
+        self, *, paths: Sequence[str] = (), fingerprint: str | Sequence[str] | None = None, **more: Any
+    ) -> "wire.RelatedMatches":
+        """See RecordReader.related."""
+        found = await self._memory.related(paths=paths, fingerprint=fingerprint, **more)
+        found.pop("next_cursor", None)
+        return found
+
+    async def search(
+        self, text: str, *, limit: int = 10, budget_ms: float = 50.0, **filters: Unpack[Filters]
+    ) -> "wire.SearchMatches":
+        """See RecordReader.search."""
+        found = await self._memory.search(text, limit=limit, budget_ms=budget_ms, **_sent(filters))
+        found.pop("next_cursor", None)
+        return found
+
+    async def list(self, *, limit: int = 20, **filters: Unpack[Filters]) -> "wire.RecordList":
+        """See RecordReader.list."""
+        records: list[dict[str, Any]] = []
+        cursor: str | None = None
+        while True:
+            size = min(limit - len(records), _PAGE)
+            found = await self._memory.list(limit=size, cursor=cursor, **_sent(filters))
+            records += [match["record"] for match in found["matches"]]
+            cursor = found.get("next_cursor")
+            if cursor is None or len(records) >= limit:
+                return {"records": records, "has_more": cursor is not None}
+
+    async def status(self) -> "wire.MemoryStatus":
+        """See RecordReader.status."""
+        return await self._memory.status()
+
+    async def add(self, record: Mapping[str, Any], *, dedupe: bool = True) -> "wire.AddedRecord":
+        """See RecordWriter.add; a call whose answer is lost is repeated under its key, and stores one record."""
+        if dedupe:
+            return await self._memory.add(record, key=uuid4().hex)
+        return (await self.add_many([record], dedupe=False))[0]
+
+    async def add_many(
+        self, records: Sequence[Mapping[str, Any]], *, dedupe: bool = True
+    ) -> "Sequence[wire.AddedRecord]":
+        """See RecordWriter.add_many; the ids are chosen here, so that a repetition stores nothing twice."""
+        named = [record if record.get("id") is not None else {**record, "id": str(uuid7())} for record in records]
+        answers = (await self._memory.put(named, again=not dedupe))["records"]
+        return [_as_asked(*each) for each in zip(records, named, answers, strict=True)]
+
+    async def update(self, key: str, changes: Mapping[str, Any]) -> "wire.UpdatedRecord":
+        """See RecordWriter.update."""
+        return await self._memory.update(key, changes)
+
+    async def forget(self, record_id: str) -> "wire.DeletedRecord":
+        """See RecordWriter.forget."""
+        return await self._memory.forget(record_id)
+
+    async def ingest(self, find: Callable[[], Found]) -> dict[str, Any]:
+        """Read a source here, and let the server take in what it gives.
+
+        Raises: Unavailable, Denied when the server cannot be reached any more: what was stored is not added again.
+        """
+        target = _Target(self._memory, asyncio.get_running_loop())
+        report = await asyncio.to_thread(lambda: store(find(), target))
+        if target.failure is not None:
+            raise target.failure
+        if target.is_off:
+            return {"added": 0, "duplicates": 0, "forgotten": 0, "skipped": 0, "errors": [_OFF]}
+        return report
+
+
+class _Target:
+    """Takes what `store` gives in its thread, and sends it from the event loop."""
+
+    def __init__(self, memory: Memory, loop: asyncio.AbstractEventLoop) -> None:
+        self._memory = memory
+        self._loop = loop
+        self.failure: PerdureError | None = None
+        self.is_off = False
+
+    def add_many(self, records: Sequence[Plain], *, skip_taken: bool) -> Sequence[Plain]:
+        """See Target.add_many."""
+        sent = self._memory.put(records, only_new=skip_taken)
+        try:
+            answers = asyncio.run_coroutine_threadsafe(sent, self._loop).result()["records"]
+        except (Unavailable, Denied) as error:
+            self.failure = error
+            raise
+        self.is_off = self.is_off or any(answer.get("reason") == "disabled" for answer in answers)
+        return [dict(answer) for answer in answers]
+
+
+def _as_asked(asked: Mapping[str, Any], named: Mapping[str, Any], answer: "wire.AddedRecord") -> "wire.AddedRecord":
+    """Return the answer about a record; one that is there under the id that was chosen here was added by this call."""
+    if asked.get("id") is None and answer.get("existing_id") == named["id"]:
+        return {"added": True, "id": named["id"]}
+    return answer
+
+
+def _sent(filters: Filters) -> RecordFilters:
+    """Return filters as they are sent: with moments as text."""
+    sent: RecordFilters = {name: _text(value) for name, value in filters.items()}  # type: ignore[assignment]
+    return sent
+
+
+def _text(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, datetime) else value
