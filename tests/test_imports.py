@@ -40,6 +40,22 @@ HIDDEN: Mapping[str, frozenset[str]] = {
             "interfaces.cli.home.serve -> app.workers.flows",
         }
     ),
+    "start-up: a server and its client are loaded with --url only, a home without it only": frozenset(
+        {
+            "interfaces.cli.goals.decisions -> interfaces.cli.remote.runs",
+            "interfaces.cli.goals.goal -> interfaces.cli.remote.runs",
+            "interfaces.cli.goals.retry -> interfaces.cli.remote.runs",
+            "interfaces.cli.goals.run -> interfaces.cli.remote.runs",
+            "interfaces.cli.goals.watch -> interfaces.cli.remote.following",
+            "interfaces.cli.remote.opened -> app",
+            "interfaces.cli.remote.opened -> app.goals.details",
+            "interfaces.cli.remote.opened -> app.memory.memory",
+            "interfaces.cli.remote.opened -> interfaces.cli.remote.connection",
+            "interfaces.cli.remote.opened -> interfaces.cli.remote.goal_ports",
+            "interfaces.cli.remote.opened -> interfaces.cli.remote.goals",
+            "interfaces.cli.remote.opened -> interfaces.cli.remote.records",
+        }
+    ),
     "start-up: commands that only read goals load no minds": frozenset(
         {
             "app.goals.options -> app.goals.new_goal",
