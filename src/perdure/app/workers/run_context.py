@@ -15,7 +15,6 @@ from perdure.app.workers.worker import LocalWorker
 from perdure.errors import Invalid, NotFound
 from perdure.kernel.calls.children import NO_CHILDREN, Children
 from perdure.kernel.calls.toolbox import StaticTools, Toolbox
-from perdure.kernel.deciding.kernel_tools import KERNEL_TOOLS
 from perdure.kernel.events import GoalBegun, MindSpec
 from perdure.kernel.journal import Journal
 from perdure.kernel.loop import Loop
@@ -122,7 +121,7 @@ class RunContexts:
         await self._forks.end_goal(goal_id)
 
     def _require_known(self, wanted: frozenset[str]) -> None:
-        known = {*self.tools(), *KERNEL_TOOLS}
+        known = set(self.tools())  # `ask` and `done` are for models: a plan asks by `ask:`, and ends with its last step
         if not wanted <= known:
             missing = ", ".join(sorted(wanted - known))
             raise Invalid(f"There is no tool {missing}; known are {', '.join(sorted(known))}.")
