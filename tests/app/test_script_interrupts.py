@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -102,8 +103,9 @@ def end_of(again: Callable[[], object] = lambda: None) -> BaseException:
                 again()
                 await asyncio.sleep(0.1)
 
-    with pytest.raises(KeyboardInterrupt) as caught:
-        asyncio.run(main())
+    program = main()
+    with pytest.raises(KeyboardInterrupt) as caught, closing(program):  # it may be interrupted before it begins
+        asyncio.run(program)
     return caught.value
 
 
@@ -138,8 +140,9 @@ def test_an_interrupt_without_goals_is_printed_as_before(capsys: pytest.CaptureF
             press()
             await asyncio.sleep(60)
 
-    with pytest.raises(KeyboardInterrupt) as caught:
-        asyncio.run(main())
+    program = main()
+    with pytest.raises(KeyboardInterrupt) as caught, closing(program):  # it may be interrupted before it begins
+        asyncio.run(program)
     assert "Traceback" in shown_by_hook(caught.value, capsys)
 
 

@@ -1,5 +1,6 @@
 """Replace our tables in a PostgreSQL database by those of a dump; the old ones stay, in a schema of their own."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,9 @@ from perdure.store.target import PostgresTarget
 if TYPE_CHECKING:
     import psycopg
 
+_CLOSING_S = 1.0
+"""How long connections that were closed may still be listed by the server."""
+
 
 def refuse_a_dump(target: PostgresTarget, dump: Path) -> None:
     """See that a dump can be put in the place of our tables, before anything is moved.
@@ -24,13 +28,22 @@ def refuse_a_dump(target: PostgresTarget, dump: Path) -> None:
     """
     tools.examine(target, dump)
     with faults.translated(target.shown), connect(target.url) as connection:
-        others = connection.execute(
-            f"SELECT count(*) FROM pg_stat_activity WHERE {OURS} AND pid <> pg_backend_pid()".encode()  # noqa: S608
-        ).fetchone()
-        if others and others[0]:
-            raise Conflict(f"{target.shown} is in use. Stop the programs that use it, then restore again.")
+        _refuse_when_in_use(target, connection)
         _move_aside(connection, "perdure_trial")
         connection.rollback()
+
+
+def _refuse_when_in_use(target: PostgresTarget, connection: "psycopg.Connection[Any]") -> None:
+    """Refuse a database that other programs of ours have open; the server needs a moment to end closed connections.
+
+    Raises: Conflict
+    """
+    deadline_s = time.monotonic() + _CLOSING_S
+    query = f"SELECT count(*) FROM pg_stat_activity WHERE {OURS} AND pid <> pg_backend_pid()".encode()  # noqa: S608
+    while (others := connection.execute(query).fetchone()) and others[0]:
+        if time.monotonic() > deadline_s:
+            raise Conflict(f"{target.shown} is in use. Stop the programs that use it, then restore again.")
+        connection.execute("SELECT pg_stat_clear_snapshot(), pg_sleep(0.05)")
 
 
 def has_tables(target: PostgresTarget) -> bool:
