@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, assert_never
 
 from perdure.errors import Damaged
+from perdure.gc_pause import gc_paused
 from perdure.kernel.events import (
     Ask,
     Body,
@@ -221,11 +222,12 @@ def fold(events: Iterable[Event]) -> GoalState:
     Raises: Damaged when an event cannot be read, is missing, or does not follow from those before it.
     """
     state: GoalState | None = None
-    for event in events:
-        if state is None:
-            state = _begin(event)
-        else:
-            apply(state, event)
+    with gc_paused():
+        for event in events:
+            if state is None:
+                state = _begin(event)
+            else:
+                apply(state, event)
     if state is None:
         raise Damaged("A goal without events cannot be.")
     return state

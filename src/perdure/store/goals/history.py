@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perdure.errors import Damaged
+from perdure.gc_pause import gc_paused
 from perdure.kernel.events import size_of
 from perdure.kernel.history.replay import damaged_event
 from perdure.kernel.ports import Event
@@ -51,7 +52,8 @@ def load(raw: RawTransaction, goal_id: str, after: int, upto: int | None, page: 
         until = part.end if upto is None else min(part.end, upto)
         if page is not None:
             until = page.end(raw, part.goal_no, after, until)
-        own = events_of(part.owner, raw.execute(_OWN_EVENTS, part.goal_no, after, until).fetchall())
+        with gc_paused():
+            own = events_of(part.owner, raw.execute(_OWN_EVENTS, part.goal_no, after, until).fetchall())
         if part.owner == goal_id and after < part.end == until:
             _refuse_cut_tail(goal_id, own, part.end, part.last_hash)
         events += own

@@ -1,0 +1,46 @@
+"""A pause of Python's garbage collector, for the places that make many values at once and keep all of them.
+
+The collector runs after every few hundred new containers and looks at those that are still there. While a long
+history is read and folded it finds nothing to collect, and takes a third of the time. A pause is for work that awaits
+nothing and makes no cycles: what other threads leave in cycles meanwhile is collected after it.
+"""
+
+import gc
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class _Pauses:
+    """The pauses of all threads; the collector runs again after the last, if it ran before the first."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._count = 0
+        self._was_enabled = False
+
+    def begin(self) -> None:
+        with self._lock:
+            if self._count == 0:
+                self._was_enabled = gc.isenabled()
+                gc.disable()
+            self._count += 1
+
+    def end(self) -> None:
+        with self._lock:
+            self._count -= 1
+            if self._count == 0 and self._was_enabled:
+                gc.enable()
+
+
+_pauses = _Pauses()
+
+
+@contextmanager
+def gc_paused() -> Iterator[None]:
+    """Pause the garbage collector of this process; pauses of several threads may overlap."""
+    _pauses.begin()
+    try:
+        yield
+    finally:
+        _pauses.end()
