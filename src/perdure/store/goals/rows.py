@@ -1,14 +1,13 @@
 """The rows of goals as the values that they stand for."""
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
-from itertools import repeat
 from typing import Any
 
 import orjson
 
 from perdure.errors import Damaged, Invalid
+from perdure.kernel.events import make_event
 from perdure.kernel.ports import Event, ForkedFrom, GoalFilter, InboxRow, ParentCall, Summary
 from perdure.store.goals.append import Append
 from perdure.store.raw import Values
@@ -21,8 +20,6 @@ _SUMMARY = (
     " bot, flow, workdir, forked_from_id, forked_from_seq, parent_id, parent_call_id, tags, queue, worker, due_at,"
     " start_key, deaths FROM goals WHERE deleted_at IS NULL"
 )
-_PUT: list[Callable[[Event, Any], None]] = [getattr(Event, field.name).__set__ for field in fields(Event)]
-"""Sets one field of an event, in their order, which is that of the columns too."""
 _NO_KEY = (None,)
 _ORIGIN_AT = [field.name for field in fields(Summary)].index("forked_from")
 POSTED = "SELECT id FROM goals WHERE worker = ? AND inbox_count > 0 ORDER BY goal_no"
@@ -122,14 +119,11 @@ def id_bytes(event: Event) -> bytes:
 
 
 def events_of(goal_id: str, rows: Sequence[Values]) -> list[Event]:
-    """Read rows of events, column by column: their own `__init__`, which sees to it that they are frozen, is slow."""
-    if not rows:
-        return []
-    seqs, ids, *others = zip(*rows, strict=True)
-    events = [Event.__new__(Event) for _ in rows]
-    for put, column in zip(_PUT, (repeat(goal_id), seqs, map(_dashed, ids), *others), strict=True):
-        deque(map(put, events, column), maxlen=0)
-    return events
+    """Read rows of events."""
+    return [
+        make_event(goal_id, seq, _dashed(id_), event_type, iteration, timestamp_us, payload, hash_, v)
+        for seq, id_, event_type, iteration, timestamp_us, payload, hash_, v in rows
+    ]
 
 
 def _dashed(id_: bytes) -> str:
