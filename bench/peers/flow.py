@@ -5,7 +5,6 @@ import sqlite3
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from bench.peers.program import GOALS, LISTS, PAGE, WARM, Asked, NewSteps, per_second, require_page, run, us_each
@@ -94,6 +93,8 @@ def _fill(asked: Asked) -> None:
 
 
 def _list(asked: Asked) -> float | None:
+    from statistics import median
+
     async def work(p: Perdure) -> float:
         each = []
         for _ in range(LISTS + 1):

@@ -127,4 +127,4 @@ def _find(asked: Asked) -> float:
 
 if __name__ == "__main__":
     known = json.loads((_package() / "package.json").read_text())["version"]
-    works({"adds": _adds, "lost": _lost, "refused": _refused, "fill": _fill, "find": _find}, known)
+    works({"adds": _adds, "lost": _lost, "refused": _refused, "fill": _fill, "find": _find}, lambda: known)
