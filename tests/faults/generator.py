@@ -41,8 +41,8 @@ class Generator:
     and the history does not tell in which order they ended. A race with a sleep of asyncio, or with a deadline of
     asyncio or anyio around a wait for something that is not recorded, for the same reason. A deadline of asyncio or
     anyio that passes while something inside of it is cancelled already (another deadline of the same length, a child
-    with a long cleanup): nothing that is recorded tells that it has passed, so it begins anew at a resume, and what
-    comes next inside of it is begun. And three that do not work without a flow either:
+    with a long cleanup, a line with a `finally`): nothing that is recorded tells that it has passed, so it begins anew
+    at a resume, and what comes next inside of it is begun. And three that do not work without a flow either:
     `asyncio.gather(return_exceptions=True)` in a scope of anyio raises a cancel that the scope does not know, if its
     last member had ended before. A failed `asyncio.TaskGroup` of Python 3.11 leaves its task marked as cancelled, so
     that a deadline around it that passes later lets CancelledError escape. `asyncio.wait_for` of
@@ -236,8 +236,11 @@ def _with_racing_deadlines_recorded(line: Line) -> Line:
 
 
 def _has_cleanup(part: Part) -> bool:
-    """Tell whether a part has a child with a cleanup."""
-    return any(isinstance(each, Child) and each.has_cleanup for each in parts_of((part,)))
+    """Tell whether a part has a child with a cleanup, or has lines that end each other, one with a `finally`."""
+    inner = list(parts_of((part,)))
+    has_child = any(isinstance(each, Child) and each.has_cleanup for each in inner)
+    has_lines = isinstance(part, Race | First | Cancel | Group | Gather)
+    return has_child or (has_lines and any(isinstance(each, Try) and each.final for each in inner))
 
 
 def _without_cancelled_wait_for(line: Line) -> Line:
