@@ -81,7 +81,7 @@ def older_than_us(text: str, now_us: int, name: str = "older_than") -> int:
     seconds = duration_s(text)
     if seconds is None or not 0 < seconds <= MAX_SECONDS:
         raise Invalid(f"{name} must be a duration such as 12h or 30d, found {text[:60]!r}.")
-    return max(now_us - seconds * 1_000_000, 0)
+    return max(now_us - int(seconds * 1_000_000), 0)
 
 
 def _words(given: Any) -> list[str] | None:
@@ -146,7 +146,7 @@ def _moment(name: str, given: Any, now_us: int) -> int | None:
 def _read(text: str, now_us: int) -> datetime | None:
     seconds = duration_s(text.strip())
     if seconds is not None:
-        return _EPOCH + timedelta(microseconds=max(now_us - seconds * 1_000_000, 0))
+        return _EPOCH + timedelta(microseconds=max(now_us - int(seconds * 1_000_000), 0))
     try:
         return datetime.fromisoformat(text.strip())
     except ValueError:

@@ -11,10 +11,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from perdure.kernel.events import Effect
 from perdure.minds.durations import (
-    MAX_DAYS,
-    MAX_SECONDS,
     duration_s,
-    fine_duration_s,
     read_duration_s,
     read_timeout_s,
 )
@@ -126,27 +123,17 @@ def number(node: Node) -> float:
     return float(found)
 
 
-def fine_duration(node: Node) -> float:
-    """Read a duration that may have a fraction, in seconds."""
-    seconds = fine_duration_s(text(node))
-    if seconds is None:
-        raise Wrong(node, f"Expected a duration such as 500ms, 0.5s, 5m, 2h or 1d, found {kind_of(node)}.")
-    if seconds > MAX_SECONDS:
-        raise Wrong(node, f"A duration is at most {MAX_DAYS}d, found {kind_of(node)}.")
-    return seconds
-
-
-def duration(node: Node) -> int:
+def duration(node: Node) -> float:
     """Read a duration, in seconds."""
     return _seconds(node, read_duration_s)
 
 
-def timeout(node: Node) -> int:
+def timeout(node: Node) -> float:
     """Read a duration in which something can happen."""
     return _seconds(node, read_timeout_s)
 
 
-def _seconds(node: Node, read: Callable[[str], int]) -> int:
+def _seconds(node: Node, read: Callable[[str], float]) -> float:
     try:
         return read(text(node))
     except ValueError as error:

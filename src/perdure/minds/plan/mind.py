@@ -107,7 +107,7 @@ def _action(step: PlanStep, attempt: int, now_us: int) -> Action:
         case Question(question=question, options=options):
             return Ask(name, step.id, question, options)
         case Pause(seconds=seconds, until_us=until_us):
-            moment_us = until_us if until_us is not None else now_us + (seconds or 0) * 1_000_000
+            moment_us = until_us if until_us is not None else now_us + int((seconds or 0) * 1_000_000)
             return Wait(name, step.id, until=iso(moment_us))
         case _:
             assert_never(step.work)

@@ -21,7 +21,7 @@ class Exec:
     argv: tuple[str, ...]
     is_shell: bool = False
     check: tuple[str, ...] | None = None
-    timeout_s: int | None = None
+    timeout_s: float | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: str | None = None
 
@@ -38,7 +38,7 @@ class Question:
 class Pause:
     """Wait for so many seconds, or until a moment; one of the two."""
 
-    seconds: int | None = None
+    seconds: float | None = None
     until_us: int | None = None
 
 

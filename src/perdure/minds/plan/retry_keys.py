@@ -22,7 +22,7 @@ def _kinds(node: Node) -> tuple[str, ...]:
 
 _READERS: Mapping[str, Callable[[Node], Any]] = {
     "attempts": read.attempts,
-    **dict.fromkeys(("initial", "maximum", "deadline"), read.fine_duration),
+    **dict.fromkeys(("initial", "maximum", "deadline"), read.duration),
     **dict.fromkeys(("factor", "jitter"), read.number),
     **dict.fromkeys(("retry_on", "give_up_on"), _kinds),
 }
@@ -52,5 +52,5 @@ def read_retry(node: Node, of: Fields, *, is_stored: bool) -> Retry:
 
 
 def _former_retry(fields: Fields) -> Retry:
-    wait_s = fields.read("wait", read.duration, 0)
+    wait_s = fields.read("wait", read.duration, 0.0)
     return Retry(fields.read("times", read.count, 0) + 1, initial=wait_s, factor=1)

@@ -87,7 +87,7 @@ def refuse_both(*, json: bool, jsonl: bool) -> None:
         raise Invalid("Choose --json (one object at the end) or --jsonl (each event as it happens), not both.")
 
 
-def _seconds(text: str) -> int:
+def _seconds(text: str) -> float:
     try:
         return read_timeout_s(text)
     except ValueError as error:
