@@ -1,0 +1,1 @@
+"""Tests of the mind that is a language model."""
