@@ -11,7 +11,7 @@ from perdure.app.wire.goal_view import GoalView
 from perdure.app.workers.background import BackgroundRuns
 from perdure.kernel.events import GoalBegun, MindSpec, Tip, seal
 from perdure.kernel.fold import GoalState, fold
-from perdure.kernel.loop import Ran
+from perdure.kernel.loop import RunResult
 from perdure.kernel.ports import ClaimedGoal
 from tests.app.serving import until
 from tests.kernel.world import HandClock
@@ -51,9 +51,9 @@ class StuckGoals:
         for goal in nothing:
             yield goal
 
-    async def run(self, claimed: ClaimedGoal, _manner: Manner) -> Ran:
+    async def run(self, claimed: ClaimedGoal, _manner: Manner) -> RunResult:
         self.runs.append(claimed.goal.goal_id)
-        return Ran("waiting", begun(), "server")
+        return RunResult("waiting", begun(), "server")
 
 
 async def test_a_goal_whose_run_makes_no_progress_is_run_again_only_after_some_seconds() -> None:

@@ -15,7 +15,7 @@ from perdure.app.goals.new_goal import NewGoal
 from perdure.app.home.system import SystemClock, is_dead
 from perdure.kernel.events import Event, MindSpec
 from perdure.kernel.fold import GoalState
-from perdure.kernel.loop import Loop, Ran
+from perdure.kernel.loop import Loop, RunResult
 
 Acknowledged = tuple[str, int, bytes]
 """A goal, a seq and a hash, told when the event was durable and not before."""
@@ -43,7 +43,9 @@ def telling(pipe: Connection) -> Callable[[Loop], None]:
     return lambda loop: loop.journal.listen(tell)
 
 
-async def run_plan(goals: Goals, plan: str, workdir: Path, watch: Callable[[Loop], None] = lambda _loop: None) -> Ran:
+async def run_plan(
+    goals: Goals, plan: str, workdir: Path, watch: Callable[[Loop], None] = lambda _loop: None
+) -> RunResult:
     """Start a plan."""
     new = NewGoal("killed", MindSpec("plan", plan=plan), workdir)
     return await goals.begin(new, Manner(watch=watch))

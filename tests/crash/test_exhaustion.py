@@ -25,7 +25,7 @@ from perdure.app.goals.goals import Goals
 from perdure.app.goals.new_goal import NewGoal
 from perdure.kernel.events import Event, MindSpec
 from perdure.kernel.fold import GoalState
-from perdure.kernel.loop import Loop, Ran
+from perdure.kernel.loop import Loop, RunResult
 from perdure.minds.flow.goal import Goal
 from perdure.tools.files import WriteFileTool
 from tests import children
@@ -155,7 +155,7 @@ async def goals_in(folder: Path) -> AsyncIterator[Goals]:
         yield goals
 
 
-async def judge(goals: Goals, ran: Ran, folder: Path) -> None:
+async def judge(goals: Goals, ran: RunResult, folder: Path) -> None:
     """See that the effect happened at most once, that what is recorded says so, and that a person can go on."""
     happened = counted(folder, "send")
     unknown = [call_id for call_id, call in ran.state.open_calls.items() if call.unknown is not None]

@@ -12,7 +12,7 @@ from perdure.kernel.calls.cleanup import PARENT
 from perdure.kernel.events import GoalBegun, MindSpec, ParentCall, ToolCall, ToolOutput
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.journal import Journal
-from perdure.kernel.loop import Loop, Ran
+from perdure.kernel.loop import Loop, RunResult
 from perdure.kernel.ports import Ended, Worker
 from tests.faults.families import child_flow_with_cleanup
 from tests.kernel.world import World
@@ -40,7 +40,7 @@ class ProcessWorld(World):
             self.worker = replace(super().new_worker(), id=f"{self.name}-{self.workers}")
         return self.worker
 
-    async def _run(self, journal: Journal, worker: Worker, *, is_resumed: bool) -> Ran:  # noqa: ARG002 (as World)
+    async def _run(self, journal: Journal, worker: Worker, *, is_resumed: bool) -> RunResult:  # noqa: ARG002 (as World)
         """See World._run. A process that is cut short is dead, and gives nothing back."""
         return await self._loop(journal).run(is_resumed=is_resumed)
 

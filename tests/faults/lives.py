@@ -10,7 +10,7 @@ from typing import Any
 from perdure import failpoints
 from perdure.kernel.events import Event, MindSpec
 from perdure.kernel.fold import GoalState
-from perdure.kernel.loop import Loop, Ran
+from perdure.kernel.loop import Loop, RunResult
 from tests.faults.flows import random_flow
 from tests.faults.household import Died, Household, ProcessWorld
 from tests.faults.outside import Outside
@@ -43,7 +43,7 @@ class Lives:
         self.household = Household(world, parks=self._chance.random() < 0.5)
         self.household.wait_for_news, self.household.on_death = self._wait_for_news, self._cut_short
         self._person = Person(world.store, outside, self._chance, self.household.look)
-        self._run: asyncio.Task[Ran] | None = None
+        self._run: asyncio.Task[RunResult] | None = None
         self._armed = ExitStack()
         world.watch, world.children = self._watch, self.household
 
@@ -88,7 +88,7 @@ class Lives:
             blow = _Blow(self._chance.randint(1, 7), self._chance.random() < 0.15, self)
             self._armed.enter_context(failpoints.armed(self._chance.choice(POINTS), blow))
 
-    async def _run_once(self, *, is_new: bool) -> Ran:
+    async def _run_once(self, *, is_new: bool) -> RunResult:
         if is_new:
             spec = MindSpec("flow", at=random_flow.path, args={"args": [self._seed], "kwargs": {}})
             return await self.world.start(spec, self.goal_id)

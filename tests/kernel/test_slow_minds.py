@@ -11,7 +11,7 @@ import pytest
 from perdure import NotFound, failpoints
 from perdure.kernel.events import Body, Decision, Limits, Message, MindSpec, Termination, ToolCall, ToolOutput, decode
 from perdure.kernel.fold import GoalState, fold
-from perdure.kernel.loop import Loop, Ran
+from perdure.kernel.loop import Loop, RunResult
 from perdure.kernel.mind import Proposal
 from perdure.kernel.tool import CallContext, Judgement, Verdict
 from tests.kernel.lives import Died
@@ -61,7 +61,7 @@ async def bodies(world: World) -> list[Body]:
     return [decode(event) for event in await world.store.load("goal-a")]
 
 
-async def begin(world: World, mind: SlowMind) -> tuple["asyncio.Task[Ran]", Loop]:
+async def begin(world: World, mind: SlowMind) -> tuple["asyncio.Task[RunResult]", Loop]:
     """Start a goal of a slow mind; return when the mind was asked."""
     loops: list[Loop] = []
     world.watch = loops.append

@@ -15,7 +15,7 @@ from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.history.reopening import plan_retry
 from perdure.kernel.inbox import drain
 from perdure.kernel.journal import Desk, Journal
-from perdure.kernel.loop import Loop, Ran
+from perdure.kernel.loop import Loop, RunResult
 from perdure.kernel.mind import Mind, Proposal
 from perdure.kernel.ports import GoalStore, Leases, Worker
 from perdure.kernel.run_context import RunContext
@@ -153,7 +153,7 @@ class World:
 
     async def start(
         self, plan: str | MindSpec, goal_id: str = "goal-a", limits: Limits | None = None, key: str | None = None
-    ) -> Ran:
+    ) -> RunResult:
         """Run a new goal."""
         worker = self.new_worker()
         await self.leases.renew(worker, 30)
@@ -162,17 +162,17 @@ class World:
         journal = Journal.begin(self._desk(worker), begun, goal_id, start_key=key)
         return await self._run(journal, worker, is_resumed=False)
 
-    async def script(self, *decisions: Proposal, goal_id: str = "goal-a", limits: Limits | None = None) -> Ran:
+    async def script(self, *decisions: Proposal, goal_id: str = "goal-a", limits: Limits | None = None) -> RunResult:
         """Run a new goal of a model that decides what is written here, one decision after the other."""
         self.minds.append(ScriptedMind(list(decisions)))
         return await self.start(MindSpec("model"), goal_id, limits)
 
-    async def resume(self, goal_id: str = "goal-a") -> Ran:
+    async def resume(self, goal_id: str = "goal-a") -> RunResult:
         """Run a goal again, after whoever ran it has died."""
         worker = self.new_worker()
         return await self._run(await self._claimed(goal_id, worker), worker, is_resumed=True)
 
-    async def retry(self, goal_id: str = "goal-a", *, key: str | None = None) -> Ran:
+    async def retry(self, goal_id: str = "goal-a", *, key: str | None = None) -> RunResult:
         """Reopen a failed goal, and run it, after whoever ran it has died."""
         worker = self.new_worker()
         journal = await self._claimed(goal_id, worker, reopen=True)
@@ -196,7 +196,7 @@ class World:
         await journal.commit(release=True)
         return journal.state
 
-    async def _run(self, journal: Journal, worker: Worker, *, is_resumed: bool) -> Ran:
+    async def _run(self, journal: Journal, worker: Worker, *, is_resumed: bool) -> RunResult:
         """Run a goal, and give it back when that is cut short; only the dead cannot."""
         try:
             return await self._loop(journal).run(is_resumed=is_resumed)

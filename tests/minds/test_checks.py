@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from perdure import Goal, Happened, failpoints
-from perdure.kernel.loop import Ran
+from perdure.kernel.loop import RunResult
 from tests.kernel.lives import Died
 from tests.kernel.world import World
 from tests.minds.test_flow import ended, run
@@ -49,7 +49,7 @@ def number_of(receipt: Any) -> int | None:
     return None if receipt is None else int(receipt.number)
 
 
-async def killed_and_resumed(world: World, answer: Any) -> Ran:
+async def killed_and_resumed(world: World, answer: Any) -> RunResult:
     def was_paid() -> Any:
         CALLS.append("check")
         return answer

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from perdure import Goal, Invalid, Retry, current_goal, current_step, failpoints
 from perdure.errors import PerdureError
 from perdure.kernel.history.compare import compare
-from perdure.kernel.loop import Ran
+from perdure.kernel.loop import RunResult
 from perdure.minds.flow.current import CurrentStep
 from tests.kernel.lives import Died
 from tests.kernel.world import World
@@ -29,7 +29,7 @@ def nothing_seen() -> None:
     SEEN.clear()
 
 
-def outcome(ran: Ran, call_id: str) -> Any:
+def outcome(ran: RunResult, call_id: str) -> Any:
     return ran.state.calls[call_id].outcome
 
 

@@ -18,7 +18,7 @@ import pytest
 from perdure import Conflict, Invalid, NotFound
 from perdure.errors import StepFailed
 from perdure.kernel.events import Decision, MindSpec, Signal, Termination, ToolCall, ToolOutput, decode
-from perdure.kernel.loop import Loop, Ran
+from perdure.kernel.loop import Loop, RunResult
 from perdure.minds.flow.flow import Flow, flow
 from perdure.minds.flow.goal import Goal
 from perdure.minds.flow.registry import find_flow
@@ -50,12 +50,12 @@ def fail(message: str) -> None:
     raise ValueError(message)
 
 
-async def run(world: World, fn: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> Ran:
+async def run(world: World, fn: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> RunResult:
     path = Flow(fn).path
     return await world.start(MindSpec("flow", at=path, args={"args": list(args), "kwargs": {}}))
 
 
-def ended(ran: Ran) -> Termination:
+def ended(ran: RunResult) -> Termination:
     assert ran.state.termination is not None
     return ran.state.termination
 

@@ -8,7 +8,7 @@ import pytest
 
 from perdure import Goal, Invalid, current_step, failpoints
 from perdure.kernel.events import MindSpec
-from perdure.kernel.loop import Ran
+from perdure.kernel.loop import RunResult
 from perdure.minds.flow.flow import Flow
 from tests.kernel.lives import Died
 from tests.kernel.world import World
@@ -49,11 +49,11 @@ def fails_once() -> str:
     return KEYS[-1]
 
 
-async def start(world: World, fn: Any) -> Ran:
+async def start(world: World, fn: Any) -> RunResult:
     return await world.start(MindSpec("flow", at=Flow(fn).path))
 
 
-def value(ran: Ran) -> Any:
+def value(ran: RunResult) -> Any:
     assert ran.state.termination is not None
     return ran.state.termination.value
 

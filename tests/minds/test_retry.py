@@ -25,7 +25,7 @@ from perdure.kernel.events import (
 )
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.history.reopening import NotRetried, plan_retry
-from perdure.kernel.loop import Ran
+from perdure.kernel.loop import RunResult
 from perdure.minds.flow.flow import Flow
 from perdure.minds.flow.goal import Goal
 from perdure.minds.flow.steps.failed_steps import failed_steps, tag_with_others, tag_with_steps
@@ -63,7 +63,7 @@ def calm_outside() -> None:
         counts.clear()
 
 
-async def run(world: World, fn: Callable[..., Coroutine[Any, Any, Any]]) -> Ran:
+async def run(world: World, fn: Callable[..., Coroutine[Any, Any, Any]]) -> RunResult:
     return await world.start(MindSpec("flow", at=Flow(fn).path))
 
 
@@ -71,7 +71,7 @@ async def state_of(world: World) -> GoalState:
     return fold(await world.store.load("goal-a"))
 
 
-def steps_of_end(ran: Ran) -> tuple[str, ...] | None:
+def steps_of_end(ran: RunResult) -> tuple[str, ...] | None:
     assert ran.state.termination is not None
     return ran.state.termination.steps
 

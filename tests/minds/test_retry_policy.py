@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from perdure import Goal, Invalid, Retry, StepFailed, failpoints
 from perdure.kernel.events import MindSpec, Termination, ToolError, ToolOutput
-from perdure.kernel.loop import Ran
+from perdure.kernel.loop import RunResult
 from perdure.minds.flow.flow import Flow
 from perdure.minds.plan.mind import PlanMind
 from perdure.minds.plan.plan_file import parse_plan
@@ -46,7 +46,7 @@ def fail(kind: str) -> None:
     raise {"temporary": VeryTemporary, "value": ValueError, "os": ConnectionError}[kind]("no")
 
 
-async def run(world: World, fn: Callable[..., Coroutine[Any, Any, Any]]) -> Ran:
+async def run(world: World, fn: Callable[..., Coroutine[Any, Any, Any]]) -> RunResult:
     return await world.start(MindSpec("flow", at=Flow(fn).path))
 
 
@@ -63,13 +63,13 @@ def dying(point: str, times: int = 1) -> Iterator[None]:
         yield
 
 
-def began_s(ran: Ran, step: str) -> list[float]:
+def began_s(ran: RunResult, step: str) -> list[float]:
     """Return when each attempt of a step began, in seconds after the first."""
     calls = [call for call in ran.state.calls.values() if call.call.step == step]
     return [round((call.began_us - calls[0].began_us) / 1e6, 2) for call in calls]
 
 
-def end_of(ran: Ran) -> Termination:
+def end_of(ran: RunResult) -> Termination:
     assert ran.state.termination is not None
     return ran.state.termination
 

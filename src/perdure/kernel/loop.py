@@ -36,7 +36,7 @@ Outcome = Literal["ended", "waiting", "interrupted"]
 
 
 @dataclass(frozen=True)
-class Ran:
+class RunResult:
     """How a run of the loop ended, and where the goal stands."""
 
     outcome: Outcome
@@ -117,7 +117,7 @@ class Loop:
         self._has_posts = True
         self._waking.wake()
 
-    async def run(self, *, is_resumed: bool) -> Ran:
+    async def run(self, *, is_resumed: bool) -> RunResult:
         """Run until the goal has ended, waits for somebody, or was stopped.
 
         Raises: Conflict when the goal is no longer ours; what runs is ended then.
@@ -135,7 +135,7 @@ class Loop:
                 )
                 await take_posts(self.journal, self._inbox, self._finish_all, cancelling=self._calls.cancelling)
                 if await self._is_given_back():
-                    return Ran("interrupted", self.state, self.journal.queue)
+                    return RunResult("interrupted", self.state, self.journal.queue)
             return await self._run()
         except LeaseLost:
             raise Unavailable(
@@ -155,7 +155,7 @@ class Loop:
         await self.journal.commit(release=True)
         return self.journal.has_let_go()
 
-    async def _run(self) -> Ran:
+    async def _run(self) -> RunResult:
         while not self.journal.has_let_go():
             if self._grace.is_over(self.state):
                 await self._end_cleanup()
@@ -167,7 +167,7 @@ class Loop:
             self.journal.is_due_if_left = self._is_due_if_left()
             done = await self.journal.commit(release=outcome is not None)
             if self.journal.has_let_go():
-                return Ran(outcome or "ended", self.state, self.journal.queue)
+                return RunResult(outcome or "ended", self.state, self.journal.queue)
             if self._has_posts or done.inbox_waiting:  # before anything begins: it may be a cancel
                 self._has_posts = False
                 await self._record_news()
@@ -188,7 +188,7 @@ class Loop:
                     await self._wait(wake_us)
                     await self._record_news()
                 self._collect_unless_posted()
-        return Ran("ended", self.state, self.journal.queue)
+        return RunResult("ended", self.state, self.journal.queue)
 
     def _is_due_if_left(self) -> bool:
         """Tell whether a goal that only waits has to be run again if this process dies.

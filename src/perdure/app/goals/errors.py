@@ -11,7 +11,7 @@ from perdure.app.wire.next_commands import NextCommand, next_commands, with_home
 from perdure.errors import Conflict, GoalCancelled, GoalFailed, GoalWaiting
 from perdure.kernel.events import Ask, Termination, Wait
 from perdure.kernel.fold import GoalState
-from perdure.kernel.loop import Ran
+from perdure.kernel.loop import RunResult
 from perdure.kernel.summary import summarise
 from perdure.minds.flow.registry import loaded_flow
 from perdure.minds.flow.values.values import reader_of
@@ -19,7 +19,7 @@ from perdure.moments import moment
 
 
 def result_of(
-    ran: Ran, on_failed: OnFailed = "raise", *, home: Path | None = None, now_us: int | None = None
+    result: RunResult, on_failed: OnFailed = "raise", *, home: Path | None = None, now_us: int | None = None
 ) -> GoalResult[Any]:
     """Return the result of a goal that is done, or whose run was stopped.
 
@@ -29,15 +29,15 @@ def result_of(
     Raises: GoalFailed and GoalCancelled, unless `on_failed` is "return"; GoalWaiting; Conflict when the value does not
     fit the annotation, because the code was changed.
     """
-    failure, wait = failure_of(ran, home), wait_of(ran, home, now_us)
+    failure, wait = failure_of(result, home), wait_of(result, home, now_us)
     if failure is not None and on_failed != "return":
         raise failure
     if wait is not None:
         raise wait
     try:
-        return GoalResult.of(ran.state, ran.queue, _reader(ran.state))
+        return GoalResult.of(result.state, result.queue, _reader(result.state))
     except ValueError as error:
-        goal_id, flow = ran.state.goal_id, ran.state.begun.mind.flow
+        goal_id, flow = result.state.goal_id, result.state.begun.mind.flow
         raise Conflict(
             f"{goal_id} is done, but its result cannot be read by the code of {flow}: {error}."
             f" `perdure goal show {goal_id}` prints the value."
@@ -55,9 +55,9 @@ def _as_it_is(value: Any) -> Any:
     return value
 
 
-def failure_of(ran: Ran, home: Path | None = None) -> GoalFailed | None:
+def failure_of(result: RunResult, home: Path | None = None) -> GoalFailed | None:
     """Return the exception for a goal that has failed or was cancelled, else None."""
-    state, end = ran.state, ran.state.termination
+    state, end = result.state, result.state.termination
     if end is None or state.status == "done":
         return None
     kind = GoalCancelled if state.status == "cancelled" else GoalFailed
@@ -66,20 +66,20 @@ def failure_of(ran: Ran, home: Path | None = None) -> GoalFailed | None:
         end.reason,
         _detail(end),
         end.error.traceback if end.error else None,
-        _next(ran, home),
-        recorded_at=_moment(state.updated_us) if ran.is_recorded else None,
+        _next(result, home),
+        recorded_at=_moment(state.updated_us) if result.is_recorded else None,
     )
 
 
-def wait_of(ran: Ran, home: Path | None = None, now_us: int | None = None) -> GoalWaiting | None:
+def wait_of(result: RunResult, home: Path | None = None, now_us: int | None = None) -> GoalWaiting | None:
     """Return the exception for a goal that waits, else None."""
-    state, waiting_for = ran.state, ran.state.waiting_for
+    state, waiting_for = result.state, result.state.waiting_for
     if waiting_for is None:
         return None
     calls = [each.call for each in state.open_calls.values()]
     unknown = [each.call.step for each in state.open_calls.values() if each.unknown is not None]
     due_us = min(state.timers().values(), default=None)
-    below = [wait for wait in map(_wait_below, ran.next_goals) if wait is not None]
+    below = [wait for wait in map(_wait_below, result.next_goals) if wait is not None]
     return GoalWaiting(
         state.goal_id,
         waiting_for,
@@ -92,7 +92,7 @@ def wait_of(ran: Ran, home: Path | None = None, now_us: int | None = None) -> Go
             *(signal for wait in below for signal in wait.signals),
         ],
         due_at=None if due_us is None else _moment(due_us),
-        next=_next(ran, home, now_us),
+        next=_next(result, home, now_us),
         unknown=unknown,
         deadlines=_deadlines(state),
         children=[wait.detail.removesuffix(".") for wait in below],
@@ -110,7 +110,7 @@ def _deadlines(state: GoalState) -> dict[str, str]:
 
 def _wait_below(child: GoalView) -> GoalWaiting | None:
     """Return what a child waits for, for the goal that waits for it."""
-    return None if child.state is None else wait_of(Ran("waiting", child.state, child.summary.queue))
+    return None if child.state is None else wait_of(RunResult("waiting", child.state, child.summary.queue))
 
 
 def _moment(us: int) -> datetime:
@@ -121,8 +121,8 @@ def _detail(end: Termination) -> str | None:
     return end.detail or (end.error.message if end.error else None)
 
 
-def _next(ran: Ran, home: Path | None, now_us: int | None = None) -> list[NextCommand]:
-    own = next_commands(summarise(ran.state, queue=ran.queue), ran.state, now_us=now_us)
-    below = [command for child in ran.next_goals for command in child.next]
-    commands = [*own, *below] if ran.state.termination is not None else below or own
+def _next(result: RunResult, home: Path | None, now_us: int | None = None) -> list[NextCommand]:
+    own = next_commands(summarise(result.state, queue=result.queue), result.state, now_us=now_us)
+    below = [command for child in result.next_goals for command in child.next]
+    commands = [*own, *below] if result.state.termination is not None else below or own
     return [*with_home(commands, home)]

@@ -25,7 +25,7 @@ from perdure.app.workers.children import HomeChildren
 from perdure.errors import Conflict, Invalid
 from perdure.kernel.calls.decisions import admit_decision, choose, refuse_while_cancelled
 from perdure.kernel.events import Event, Limits, Signal, content_of
-from perdure.kernel.loop import Ran
+from perdure.kernel.loop import RunResult
 from perdure.kernel.ports import InboxRow
 from perdure.tools.goal_policy import read_policy
 
@@ -149,9 +149,9 @@ class Goals(GoalRuns):
 
         return AppWorker(self, self._clock, queue=self._queue)
 
-    def result_of(self, ran: Ran, on_failed: OnFailed = "raise") -> GoalResult[Any]:
+    def result_of(self, result: RunResult, on_failed: OnFailed = "raise") -> GoalResult[Any]:
         """Return the result of a run, or raise what became of it; see `perdure.app.goals.errors.result_of`."""
-        return result_of(ran, on_failed, home=self.named_home, now_us=self._clock.now_us())
+        return result_of(result, on_failed, home=self.named_home, now_us=self._clock.now_us())
 
     async def reopen(
         self,
@@ -162,7 +162,7 @@ class Goals(GoalRuns):
         limits: Limits | None = None,
         key: str | None = None,
         by: str = "person",
-    ) -> Ran:
+    ) -> RunResult:
         """Reopen a failed goal and run it until it ends, waits or is stopped; see `retry`.
 
         A goal whose code is in a script elsewhere is reopened and not run.

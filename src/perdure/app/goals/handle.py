@@ -12,7 +12,7 @@ from perdure.app.goals.reader import RECHECK_S
 from perdure.app.wire.goal_view import GoalResult, GoalView
 from perdure.app.wire.resources.vocabulary import GoalStatus
 from perdure.errors import Unavailable
-from perdure.kernel.loop import Ran
+from perdure.kernel.loop import RunResult
 from perdure.kernel.ports import Owned
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class GoalHandle(Generic[T_co]):
         self,
         goals: "Goals",
         goal_id: str,
-        task: "asyncio.Task[Ran] | None" = None,
+        task: "asyncio.Task[RunResult] | None" = None,
         on_failed: OnFailed = "raise",
         *,
         is_starter: bool = False,
@@ -67,21 +67,22 @@ class GoalHandle(Generic[T_co]):
         does or waits for, while it continues; Conflict and Unavailable when it could not be run here.
         """
         limit_s = validate.timeout_s(timeout_s)
-        ran = await self._goals.ran(self.id, "ended") if await self._has_ended() else None
+        result = await self._goals.run_result(self.id, "ended") if await self._has_ended() else None
         try:
             async with asyncio.timeout(limit_s) as limit:
-                while ran is None or ran.state.termination is None:  # a failed goal may be reopened while it is read
+                # a failed goal may be reopened while it is read
+                while result is None or result.state.termination is None:
                     self._has_waited = True
                     await self._wait_for_end()
-                    ran = await self._goals.ran(self.id, "ended")
+                    result = await self._goals.run_result(self.id, "ended")
         except TimeoutError:
             if not limit.expired():
                 raise
             if not await self._has_ended():
                 raise TimeoutError(await self._standing()) from None
-            ran = await self._goals.ran(self.id, "ended")
-        ran = replace(ran, is_recorded=not self._has_waited)
-        return self._goals.result_of(ran, self._on_failed)
+            result = await self._goals.run_result(self.id, "ended")
+        result = replace(result, is_recorded=not self._has_waited)
+        return self._goals.result_of(result, self._on_failed)
 
     async def cancel(self, *, reason: str | None = None, now: bool = False) -> GoalView:
         """Cancel the goal, and return it as it is then; see `p.goals.cancel`.
@@ -102,7 +103,7 @@ class GoalHandle(Generic[T_co]):
     async def _standing(self) -> str:
         """Return a sentence on what the goal does, or waits for, now."""
         goal = await self._goals.get(self.id)
-        wait = wait_of(await self._goals.ran(self.id, "waiting")) if goal.status == "waiting" else None
+        wait = wait_of(await self._goals.run_result(self.id, "waiting")) if goal.status == "waiting" else None
         return f"{self.id} is {goal.status}" if wait is None else wait.detail.removesuffix(".")
 
     async def _wait_for_end(self) -> None:

@@ -11,7 +11,7 @@ from perdure.app.goals.handle import GoalHandle
 from perdure.app.wire.goal_view import GoalResult, GoalView
 from perdure.errors import Conflict
 from perdure.kernel.events import Limits, PolicySpec
-from perdure.kernel.loop import Ran
+from perdure.kernel.loop import RunResult
 from perdure.kernel.ports import Owned
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ class GoalOptions:
         when the key started something else, or the code of the flow was changed.
         """
         new = self._new(what, args, kwargs)
-        ran = await self._retry_if_failed(await self._run_or_follow(new), self.goals.manner_of(new))
-        return self.goals.result_of(ran, self.on_failed)
+        result = await self._retry_if_failed(await self._run_or_follow(new), self.goals.manner_of(new))
+        return self.goals.result_of(result, self.on_failed)
 
     @overload
     async def start(self, what: "Flow[P, T]", /, *args: P.args, **kwargs: P.kwargs) -> GoalHandle[T]: ...
@@ -89,13 +89,13 @@ class GoalOptions:
         new = new_goal(what, args, kwargs)
         return replace(new, key=self.key, limits=self.limits, tags=self.tags, policy=self.policy)
 
-    async def _run_or_follow(self, new: "NewGoal") -> Ran:
+    async def _run_or_follow(self, new: "NewGoal") -> RunResult:
         """Run a goal here; while another worker runs the goal that its key started, wait."""
         has_waited = False
         while True:
             try:
-                ran = await self.goals.begin_once(new)
-                return replace(ran, is_recorded=ran.is_recorded and not has_waited)
+                result = await self.goals.begin_once(new)
+                return replace(result, is_recorded=result.is_recorded and not has_waited)
             except Owned:
                 known = await self.goals.started(new)
                 if known is None:
@@ -112,36 +112,36 @@ class GoalOptions:
             task = self.goals.worker.resume(known.id, partial(self._continue, flow))
         return GoalHandle(self.goals, known.id, task, self.on_failed, is_starter=True)
 
-    async def _begin(self, new: "NewGoal", manner: "Manner") -> Ran:
+    async def _begin(self, new: "NewGoal", manner: "Manner") -> RunResult:
         manner = self.goals.manner_of(new, manner)
         return await self._retry_if_failed(await self.goals.begin(new, manner), manner)
 
-    async def _continue(self, flow: "Flow[..., Any] | None", goal_id: str, manner: "Manner") -> Ran:
+    async def _continue(self, flow: "Flow[..., Any] | None", goal_id: str, manner: "Manner") -> RunResult:
         """Resume a goal with the flow that was given for it; that is kept alive by this until the goal has ended."""
         manner = replace(manner, flow=flow)
         return await self._retry_if_failed(await self.goals.go_on(goal_id, manner), manner)
 
-    async def _retry_if_failed(self, ran: Ran, manner: "Manner | None" = None) -> Ran:
+    async def _retry_if_failed(self, result: RunResult, manner: "Manner | None" = None) -> RunResult:
         """Retry a goal that failed once, if that is wanted. A retry of another caller counts: its result is returned.
 
         Raises: GoalFailed, because of the Conflict, when it cannot be retried.
         """
-        failure = failure_of(ran, self.goals.named_home)
-        if self.on_failed != "retry" or failure is None or ran.state.status != "failed":
-            return ran
-        goal_id = ran.state.goal_id
+        failure = failure_of(result, self.goals.named_home)
+        if self.on_failed != "retry" or failure is None or result.state.status != "failed":
+            return result
+        goal_id = result.state.goal_id
         while True:
             try:
                 return await self.goals.reopen(goal_id, manner, by="on_failed")
             except Conflict as refused:
-                is_retried = (await self.goals.state(goal_id)).tip.seq > ran.state.tip.seq
+                is_retried = (await self.goals.state(goal_id)).tip.seq > result.state.tip.seq
                 if is_retried:
                     return await self._follow(goal_id, manner)
                 if not isinstance(refused, Owned):
                     raise failure from refused
             await self.goals.pause()  # its worker has not released it yet, or another caller is about to retry it
 
-    async def _follow(self, goal_id: str, manner: "Manner | None") -> Ran:
+    async def _follow(self, goal_id: str, manner: "Manner | None") -> RunResult:
         """Wait for a goal that another worker runs; resume it when that worker leaves it unfinished."""
         while True:
             try:

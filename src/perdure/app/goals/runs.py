@@ -19,7 +19,7 @@ from perdure.app.workers.worker import LEASE_S
 from perdure.errors import Conflict, KeyTaken
 from perdure.kernel.calls.cleanup import GRACE_S
 from perdure.kernel.events import Limits
-from perdure.kernel.loop import Loop, Outcome, Ran
+from perdure.kernel.loop import Loop, Outcome, RunResult
 from perdure.kernel.ports import Clock, Ended, GoalStore, Leases
 from perdure.minds.flow.steps.step_calls import DIRECT, StepCalls
 
@@ -68,7 +68,7 @@ class GoalRuns(GoalLists, ABC):
     def children(self) -> HomeChildren:
         """The goals that goals have started."""
 
-    async def begin(self, new: "NewGoal", manner: Manner | None = None) -> Ran:
+    async def begin(self, new: "NewGoal", manner: Manner | None = None) -> RunResult:
         """Start a goal and run it until it ends, waits, or is stopped.
 
         Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
@@ -76,7 +76,7 @@ class GoalRuns(GoalLists, ABC):
         self.require_open()
         return await self.children.after_run(await self._runner.start(new, self.manner_of(new, manner)))
 
-    async def begin_once(self, new: "NewGoal", manner: Manner | None = None) -> Ran:
+    async def begin_once(self, new: "NewGoal", manner: Manner | None = None) -> RunResult:
         """Start a goal, or resume the one that its key started; one that has ended or is on hold is returned unchanged.
 
         A program that repeats its call does not release a goal on hold: only a person does.
@@ -94,10 +94,10 @@ class GoalRuns(GoalLists, ABC):
                 if known is None:
                     raise
         if (await self.get(known)).summary.waiting_for == "hold":
-            return await self.ran(known, "waiting")
+            return await self.run_result(known, "waiting")
         return await self.go_on(known, manner)
 
-    async def go_on(self, goal_id: str, manner: Manner | None = None, limits: Limits | None = None) -> Ran:
+    async def go_on(self, goal_id: str, manner: Manner | None = None, limits: Limits | None = None) -> RunResult:
         """Resume a goal, with limits raised where they are given; a finished goal is returned unchanged.
 
         Raises: NotFound; Conflict when another live worker runs it; Invalid when a limit is not above what was used.
@@ -107,18 +107,18 @@ class GoalRuns(GoalLists, ABC):
             goal_id = summary.goal_id
             state = await self.state(goal_id) if summary.is_final else None
             if state is not None and state.termination is not None:  # else it was reopened between the two reads
-                return Ran("ended", state, summary.queue, is_recorded=True)
+                return RunResult("ended", state, summary.queue, is_recorded=True)
             with suppress(Ended):  # another worker ended it after the first read
-                ran = await self._runner.go_on(goal_id, manner or Manner(queue=self._queue), limits or Limits())
-                return await self.children.after_run(ran)
+                result = await self._runner.go_on(goal_id, manner or Manner(queue=self._queue), limits or Limits())
+                return await self.children.after_run(result)
 
-    async def ran(self, goal_id: str, outcome: Outcome) -> Ran:
+    async def run_result(self, goal_id: str, outcome: Outcome) -> RunResult:
         """Return how a run of a goal ended, for a goal that is only read.
 
         Raises: NotFound; Damaged.
         """
-        ran = Ran(outcome, await self.state(goal_id), (await self._whole(goal_id)).queue)
-        return await self.children.with_waits(ran)
+        result = RunResult(outcome, await self.state(goal_id), (await self._whole(goal_id)).queue)
+        return await self.children.with_waits(result)
 
     async def enqueue(self, new: "NewGoal", *, queue: str = "server") -> GoalView:
         """Store a new goal for the workers of a queue, which runs it when it has room.

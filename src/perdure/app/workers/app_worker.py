@@ -9,9 +9,9 @@ from perdure.app.goals.arguments.run_options import Manner
 from perdure.app.wire.goal_view import GoalView
 from perdure.app.workers.background import BackgroundRuns, Run
 from perdure.errors import NotFound, Unavailable
-from perdure.kernel.loop import Ran
+from perdure.kernel.loop import RunResult
 
-Resume = Callable[[str, Manner], Awaitable[Ran]]
+Resume = Callable[[str, Manner], Awaitable[RunResult]]
 """Resumes the goal with an id."""
 
 _MOST_WATCHED = 100
@@ -28,7 +28,7 @@ class AppWorker(BackgroundRuns):
         self._watched: dict[str, Resume] = {}
         """The goals that were started here and have not ended: each is resumed when it can continue."""
 
-    async def start(self, begin: Callable[[Manner], Awaitable[Ran]], resume: Resume) -> Run:
+    async def start(self, begin: Callable[[Manner], Awaitable[RunResult]], resume: Resume) -> Run:
         """Begin a new goal, and return as soon as it is durable; `resume` continues it later, when it has waited.
 
         Raises: what `begin` raises before that; Unavailable when the home is being closed.
@@ -39,7 +39,7 @@ class AppWorker(BackgroundRuns):
         self._watch(run.goal_id, resume)
         return run
 
-    def resume(self, goal_id: str, resume: Resume | None = None) -> "asyncio.Task[Ran]":
+    def resume(self, goal_id: str, resume: Resume | None = None) -> "asyncio.Task[RunResult]":
         """Resume a goal, and return the task that runs it; one that runs here already is returned.
 
         With `resume`, the goal counts as started here.

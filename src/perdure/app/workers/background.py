@@ -16,7 +16,7 @@ from perdure.errors import PerdureError, Unavailable
 from perdure.kernel.calls.holding import is_held
 from perdure.kernel.events import Event
 from perdure.kernel.fold import GoalState
-from perdure.kernel.loop import Loop, Ran
+from perdure.kernel.loop import Loop, RunResult
 from perdure.kernel.ports import ClaimedGoal, Clock
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Run:
     """False for a new or reopened goal before its first commit: until then its caller gets the error."""
     is_unattended: bool = False
     """Whether no caller waits until it runs: an error before that is logged."""
-    task: "asyncio.Task[Ran] | None" = None
+    task: "asyncio.Task[RunResult] | None" = None
 
 
 class BackgroundRuns:
@@ -61,7 +61,7 @@ class BackgroundRuns:
         self._clock = clock
         self._queue_name = queue
         self.most = most
-        self._running: dict[asyncio.Task[Ran], Run] = {}
+        self._running: dict[asyncio.Task[RunResult], Run] = {}
         self._begun_count = 0
         self._one_poll = asyncio.Lock()
         self._failures = FailedRuns(clock, log)
@@ -258,7 +258,7 @@ class BackgroundRuns:
     def _is_hopeless(self, goal: GoalView) -> bool:
         return self._failures.is_hopeless(goal.id, goal.summary.last_seq)
 
-    async def _begun(self, run: Run, begin: Callable[[Manner], Awaitable[Ran]]) -> GoalView:
+    async def _begun(self, run: Run, begin: Callable[[Manner], Awaitable[RunResult]]) -> GoalView:
         """Run a goal in a task of its own, and return as soon as it is ours and durable.
 
         Raises: whatever keeps it from that; Unavailable when code of a new goal blocks before it can be stored.
@@ -283,8 +283,8 @@ class BackgroundRuns:
         raise Unavailable("The code of the flow blocks before the goal can be stored; nothing was started.")
 
     def _begin(
-        self, run: Run, begin: Callable[[Manner], Awaitable[Ran]], on_begun: Callable[[GoalView], object]
-    ) -> "asyncio.Task[Ran]":
+        self, run: Run, begin: Callable[[Manner], Awaitable[RunResult]], on_begun: Callable[[GoalView], object]
+    ) -> "asyncio.Task[RunResult]":
         """Run a goal in a task of its own; `on_begun` is called once, when it is ours and durable.
 
         It may be called on the thread of the goal's flow. What is committed later is not looked at.
@@ -315,7 +315,7 @@ class BackgroundRuns:
         parks = self._parks_for_children
         return Manner(watch=watch, queue=self._queue_name, tell=None, parks_for_children=parks)
 
-    def _ended(self, task: "asyncio.Task[Ran]") -> None:
+    def _ended(self, task: "asyncio.Task[RunResult]") -> None:
         """Forget a task, and log what nobody else hears; what has failed is not tried again at once."""
         run = self._running.pop(task)
         if task.cancelled():

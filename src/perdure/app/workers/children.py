@@ -26,7 +26,7 @@ from perdure.kernel.events import Event, GoalBegun, Limits, MindSpec, ParentCall
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.history.reopening import NotRetried, plan_retry
 from perdure.kernel.journal import Journal
-from perdure.kernel.loop import Ran
+from perdure.kernel.loop import RunResult
 from perdure.kernel.ports import GoalDirectory, Owned, StateStore
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class HomeChildren:
         go_on = partial(self._go_on, of_parent=manner)
         return self._goals.worker.run_child(child, go_on, self._has_left)
 
-    async def _go_on(self, goal_id: str, manner: Manner, *, of_parent: Manner) -> Ran:
+    async def _go_on(self, goal_id: str, manner: Manner, *, of_parent: Manner) -> RunResult:
         parks, approves = of_parent.parks_for_person, of_parent.approves_asked
         manner = replace(manner, is_automatic=True, parks_for_person=parks, approves_asked=approves)
         return await self._goals.go_on(goal_id, manner)
@@ -226,16 +226,16 @@ class HomeChildren:
                 return await self._runner.settle(parent.goal_id)
         return None
 
-    async def after_run(self, ran: Ran) -> Ran:
+    async def after_run(self, result: RunResult) -> RunResult:
         """Record the end of a child in its parent, and name the goals that come next: the parent, or the children."""
-        parent = await self.settle_parent(ran.state)
-        return await self.with_waits(ran) if parent is None else replace(ran, next_goals=(parent,))
+        parent = await self.settle_parent(result.state)
+        return await self.with_waits(result) if parent is None else replace(result, next_goals=(parent,))
 
-    async def with_waits(self, ran: Ran) -> Ran:
+    async def with_waits(self, result: RunResult) -> RunResult:
         """Name the children that a goal waits for."""
-        if ran.state.waiting_for != "child":
-            return ran
-        return replace(ran, next_goals=await self.waiting(ran.state))
+        if result.state.waiting_for != "child":
+            return result
+        return replace(result, next_goals=await self.waiting(result.state))
 
     async def waiting(self, state: GoalState) -> list[GoalView]:
         """Return the goals that a goal waits for in the end: its children, or theirs, each with its state."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from perdure.app.goals.arguments.run_options import Manner
 from perdure.app.wire.goal_view import GoalView
 from perdure.kernel.events import Limits
-from perdure.kernel.loop import Ran
+from perdure.kernel.loop import RunResult
 from perdure.kernel.ports import NOTHING, ClaimedGoal, GoalDirectory, GoalFilter, Leases
 
 if TYPE_CHECKING:
@@ -43,18 +43,18 @@ class GoalQueues:
         worker = self._runner.process.worker or self._goals.observer()
         return await self._leases.has_next([queue], worker, skip=skip, after=after)
 
-    async def run(self, claimed: ClaimedGoal, manner: Manner) -> Ran:
+    async def run(self, claimed: ClaimedGoal, manner: Manner) -> RunResult:
         """Run a goal that was claimed for this process; it is released however that ends.
 
         Raises: as Goals.go_on.
         """
         try:
-            ran = await self._runner.go_on(claimed.goal.goal_id, replace(manner, claim=claimed), Limits())
+            result = await self._runner.go_on(claimed.goal.goal_id, replace(manner, claim=claimed), Limits())
         except BaseException:
             if not self._goals.is_held_here(claimed.goal.goal_id):  # else its run, which has not ended, releases it
                 await self.release(claimed)
             raise
-        return await self._goals.children.after_run(ran)
+        return await self._goals.children.after_run(result)
 
     async def release(self, claimed: ClaimedGoal) -> None:
         """Release a goal that was claimed for this process and is not run."""

@@ -26,7 +26,7 @@ from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.history.reopening import plan_retry
 from perdure.kernel.inbox import drain
 from perdure.kernel.journal import Journal
-from perdure.kernel.loop import Outcome, Ran
+from perdure.kernel.loop import Outcome, RunResult
 from perdure.kernel.ports import ClaimedGoal, Clock, Inbox, Leases, StateStore, Worker
 from perdure.kernel.run_context import RunContext
 from perdure.minds.flow.steps.step_calls import DIRECT, StepCalls
@@ -85,7 +85,7 @@ class Runner:
         """Say what runs the children of goals; without it, goals have none."""
         self._setup.children = children
 
-    async def start(self, new: "NewGoal", manner: Manner) -> Ran:
+    async def start(self, new: "NewGoal", manner: Manner) -> RunResult:
         """Start a goal and run it until it ends, waits, or is stopped.
 
         Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
@@ -108,7 +108,7 @@ class Runner:
             await journal.commit(release=True)
             return journal.state
 
-    async def go_on(self, goal_id: str, manner: Manner, limits: Limits) -> Ran:
+    async def go_on(self, goal_id: str, manner: Manner, limits: Limits) -> RunResult:
         """Resume a goal that has not ended, with limits raised where they are given.
 
         A goal on hold is released first; an automatic run leaves it on hold, and holds one that killed its workers.
@@ -121,11 +121,11 @@ class Runner:
         ):
             if manner.is_automatic and await self._hold(journal):
                 outcome: Outcome = "waiting" if journal.state.termination is None else "ended"
-                return Ran(outcome, journal.state, journal.queue)
+                return RunResult(outcome, journal.state, journal.queue)
             journal.record(*release(journal.state), *raised(journal.state, limits))
             return await self._resume(journal, worker, manner)
 
-    async def reopen(self, goal_id: str, manner: Manner, again: Reopening) -> Ran:
+    async def reopen(self, goal_id: str, manner: Manner, again: Reopening) -> RunResult:
         """Retry a failed goal: reopen it, and run it. A goal whose code is in a script elsewhere is only reopened.
 
         Nothing is stored before the code of the goal is here and has found its own history.
@@ -138,7 +138,7 @@ class Runner:
         async with self._reopening(goal_id, manner.queue, manner.tell, again) as (worker, journal):
             return await self._resume(journal, worker, manner)
 
-    async def enqueue_reopened(self, goal_id: str, manner: Manner, again: Reopening) -> Ran:
+    async def enqueue_reopened(self, goal_id: str, manner: Manner, again: Reopening) -> RunResult:
         """Reopen a failed goal for the workers of a queue; it does not run yet.
 
         Raises: as `reopen`.
@@ -150,12 +150,12 @@ class Runner:
             await call_on(thread, partial(self.contexts.find_flow, begun))
         return await self._reopen_only(goal_id, manner.queue, again)
 
-    async def _reopen_only(self, goal_id: str, queue: str | None, again: Reopening) -> Ran:
+    async def _reopen_only(self, goal_id: str, queue: str | None, again: Reopening) -> RunResult:
         """Reopen a failed goal without running it."""
         async with self._reopening(goal_id, queue, None, again) as (_, journal):
             await journal.commit_opening()
             await self._drain(journal)
-            return Ran("interrupted", journal.state, journal.queue)
+            return RunResult("interrupted", journal.state, journal.queue)
 
     @asynccontextmanager
     async def _owning(
@@ -178,7 +178,7 @@ class Runner:
             self._setup.listen_to(journal)
             yield worker, journal
 
-    async def _resume(self, journal: Journal, worker: Worker, manner: Manner) -> Ran:
+    async def _resume(self, journal: Journal, worker: Worker, manner: Manner) -> RunResult:
         """Run a goal that is owned and has run before."""
         begun = journal.state.begun
         workdir = existing_workdir(self._home, begun)
@@ -297,7 +297,7 @@ class Runner:
         thread: FlowThread | None,
         *,
         is_resumed: bool,
-    ) -> Ran:
+    ) -> RunResult:
         with self._noting_interrupts(journal, is_resumed=is_resumed):
             async with self._ownership.releasing(journal, worker), self.process.renewing(worker):
                 loop = await self._setup.loop(journal, run_context, manner, thread)

@@ -16,7 +16,7 @@ from perdure.app.workers.failed_runs import PATIENCE_S
 from perdure.app.workers.flow_threads import Apart
 from perdure.errors import Conflict, Exhausted, PerdureError
 from perdure.kernel.events import Limits, MindSpec
-from perdure.kernel.loop import Ran
+from perdure.kernel.loop import RunResult
 from perdure.kernel.ports import Clock, IdempotencyKeys, IdempotentCall, Owned
 from perdure.minds.flow.registry import is_own_name
 
@@ -131,7 +131,7 @@ class Serving(BackgroundRuns):
             await self._gone_on(told, None)
         return await self._goals.wait_for_end(goal_id)
 
-    async def _reopen(self, goal_id: str, manner: Manner, again: Reopening) -> Ran:
+    async def _reopen(self, goal_id: str, manner: Manner, again: Reopening) -> RunResult:
         return await self._goals.reopen(goal_id, manner, reason=again.reason, limits=again.limits, key=again.key)
 
     async def _resume_retried(self, goal: GoalView) -> GoalView:

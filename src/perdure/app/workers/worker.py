@@ -11,7 +11,7 @@ from typing import Any
 from perdure.app.home.system import WorkerIdentity
 from perdure.app.workers.flow_threads import FlowThread
 from perdure.errors import Conflict, NotFound, PerdureError, Unavailable
-from perdure.kernel.loop import Loop, Ran
+from perdure.kernel.loop import Loop, RunResult
 from perdure.kernel.ports import ClaimedGoal, Clock, Inbox, Leases, Owned, Worker
 
 LEASE_S = 30.0
@@ -118,7 +118,7 @@ class LocalWorker:
             self.is_in_doubt = True
             raise
 
-    async def run(self, worker: Worker, loop: Loop, *, is_resumed: bool, thread: FlowThread | None = None) -> Ran:
+    async def run(self, worker: Worker, loop: Loop, *, is_resumed: bool, thread: FlowThread | None = None) -> RunResult:
         """Run the loop of a goal that is held; it and all that it has begun end when the lease was not renewed in time.
 
         With a thread, which the loop was made on, it runs there; the lease is renewed here, whatever blocks there.

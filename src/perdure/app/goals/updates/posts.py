@@ -11,7 +11,7 @@ from perdure.app.wire.goal_view import GoalView
 from perdure.app.workers.runner import Runner
 from perdure.errors import Conflict, KeyTaken, PerdureError
 from perdure.kernel.fold import fold
-from perdure.kernel.loop import Ran
+from perdure.kernel.loop import RunResult
 from perdure.kernel.ports import Admit, Clock, Ids, Inbox, Owned, StateStore
 
 CANCEL_WAIT_S = 8.0
@@ -124,7 +124,7 @@ def cancel_payload(reason: str | None, *, now: bool, by: str | None = None) -> d
     return {name: value for name, value in payload.items() if value is not None}
 
 
-async def clean_up(goal: GoalView, go_on: Callable[[str], Awaitable[Ran]]) -> GoalView | None:
+async def clean_up(goal: GoalView, go_on: Callable[[str], Awaitable[RunResult]]) -> GoalView | None:
     """Run the cleanup of a cancelled goal that no worker runs, and return the goal as it is then.
 
     None when there is nothing to run here. A goal whose code is not here, or is not what wrote its history, stays
@@ -133,9 +133,9 @@ async def clean_up(goal: GoalView, go_on: Callable[[str], Awaitable[Ran]]) -> Go
     if goal.is_final or goal.is_running or goal.status != "interrupted":
         return None
     try:
-        ran = await go_on(goal.id)
+        result = await go_on(goal.id)
     except Owned:
         return None  # a worker has claimed it meanwhile, and runs the cleanup
     except PerdureError as error:
         return replace(goal, note=f"{CLEANING_UP} That is not possible here: {error.detail}")
-    return replace(GoalView.of_state(ran.state, queue=ran.queue), termination=ran.state.termination)
+    return replace(GoalView.of_state(result.state, queue=result.queue), termination=result.state.termination)

@@ -6,7 +6,7 @@ from perdure.app.goals.arguments.run_options import Manner, Reopening
 from perdure.app.wire.goal_view import GoalView
 from perdure.errors import Conflict, KeyTaken
 from perdure.kernel.history.reopening import is_retry_as_given
-from perdure.kernel.loop import Ran
+from perdure.kernel.loop import RunResult
 from perdure.kernel.ports import Inbox, StateStore
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class GoalRetries:
         self._inbox = inbox
         self._runner = runner
 
-    async def reopen(self, goal_id: str, manner: Manner, again: Reopening) -> Ran:
+    async def reopen(self, goal_id: str, manner: Manner, again: Reopening) -> RunResult:
         """Reopen a failed goal and run it until it ends, waits or is stopped. See Goals.retry.
 
         A goal whose code is in a script elsewhere is reopened and not run.
@@ -65,11 +65,11 @@ class GoalRetries:
             raise KeyTaken(f"The key {again.key!r} was used for {what}. Use another key.")
         return True
 
-    async def _continue(self, goal_id: str, manner: Manner) -> Ran:
+    async def _continue(self, goal_id: str, manner: Manner) -> RunResult:
         """Resume a goal that was retried; one whose code is in a script elsewhere is returned, as by its retry."""
         if await self._goals.is_elsewhere(goal_id):
             is_final = (await self._goals.get(goal_id)).is_final
-            return await self._goals.ran(goal_id, "ended" if is_final else "interrupted")
+            return await self._goals.run_result(goal_id, "ended" if is_final else "interrupted")
         return await self._goals.go_on(goal_id, manner)
 
     async def _reopen_children(self, goal_id: str, again: Reopening) -> None:

@@ -88,8 +88,8 @@ def retry_verb(reason: str | None = None) -> Verb:
 
     async def retry_one(goals: Goals, goal: GoalView) -> GoalView:
         with in_folder_of(goal.summary):
-            ran = await goals.reopen(goal.id, Manner(parks_for_person=True), reason=reason)
-        return GoalView.of_state(ran.state, queue=ran.queue)
+            result = await goals.reopen(goal.id, Manner(parks_for_person=True), reason=reason)
+        return GoalView.of_state(result.state, queue=result.queue)
 
     return Verb("retry", "retried", ("failed",), retry_one, is_run=True)
 

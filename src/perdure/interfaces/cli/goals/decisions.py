@@ -31,7 +31,7 @@ from perdure.interfaces.cli.shell_hints import exact
 from perdure.kernel.calls.decisions import TooLate, choose
 from perdure.kernel.events import Limits, ToolCall
 from perdure.kernel.fold import CallState, GoalState
-from perdure.kernel.loop import Ran
+from perdure.kernel.loop import RunResult
 from perdure.minds.flow.scripts import is_of_script, run_again
 
 Act = Callable[[GoalPorts], Awaitable[GoalView]]
@@ -289,10 +289,10 @@ async def _resumed(options: Options, goals: GoalPorts, goal_id: str, *, after: i
 
         return await resume_at_server(Showing(options), str(options.server), goal_id, Limits(), after=after)
 
-    async def act(stage: Stage) -> Ran:
+    async def act(stage: Stage) -> RunResult:
         manner = stage.manner()
-        ran = await go_on(options, home, goal_id, manner)
-        return await stage.settle_in_place(home, ran, manner)
+        result = await go_on(options, home, goal_id, manner)
+        return await stage.settle_in_place(home, result, manner)
 
     return await staged(Showing(options), act)
 

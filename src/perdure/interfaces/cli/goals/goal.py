@@ -38,7 +38,7 @@ from perdure.interfaces.cli.output.terminal import columns_of_stdout
 from perdure.interfaces.cli.remote.opened import goals_of
 from perdure.interfaces.cli.shell_hints import exact
 from perdure.kernel.events import Limits
-from perdure.kernel.loop import Ran
+from perdure.kernel.loop import RunResult
 
 
 def register(app: typer.Typer) -> None:
@@ -109,12 +109,12 @@ async def resumed(showing: Showing, goal: str | None, jobs: int, limits: Limits,
         require_for_server({"--jobs": jobs != JOBS})
         return await resume_at_server(showing, options.server, goal, limits)
 
-    async def act(stage: Stage) -> Ran:
+    async def act(stage: Stage) -> RunResult:
         async with open_home(options.settings(), debug=options.verbose) as p:
             goal_id = goal or (await p.goals.newest_open(Path.cwd())).summary.goal_id
             manner = stage.manner(jobs, yes=yes)
-            ran = await go_on(options, p.goals, goal_id, manner, limits)
-            return await stage.settle_in_place(p.goals, ran, manner)
+            result = await go_on(options, p.goals, goal_id, manner, limits)
+            return await stage.settle_in_place(p.goals, result, manner)
 
     return await staged(showing, act)
 

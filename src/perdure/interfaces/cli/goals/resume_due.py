@@ -18,7 +18,7 @@ from perdure.interfaces.cli.goals.run_ui.writer import Writer, leave
 from perdure.interfaces.cli.output.terminal import one_line
 from perdure.interfaces.cli.shell_hints import exact
 from perdure.kernel.calls.holding import is_held
-from perdure.kernel.loop import Loop, Ran
+from perdure.kernel.loop import Loop, RunResult
 from perdure.minds.flow.scripts import is_of_script, run_again
 
 _AT_ONCE = 50
@@ -118,24 +118,24 @@ class _Waking:
 
         manner = Manner(self.jobs, watch=watch, is_woken=True, is_automatic=True, parks_for_person=True)
         try:
-            ran = await go_on(self.options, self.goals, view.summary.goal_id, manner)
+            result = await go_on(self.options, self.goals, view.summary.goal_id, manner)
         except (Conflict, NotFound) as error:
             now = await _looked_at(self.goals, view)
             return Told(view, error.detail, is_bad=True) if now is None else Told(now, TAKEN)
         except PerdureError as error:
             return Told(view, error.detail, is_bad=True)
-        now = GoalView.of_state(ran.state, queue=ran.queue)
-        if is_held(ran.state):
+        now = GoalView.of_state(result.state, queue=result.queue)
+        if is_held(result.state):
             resume = exact(self.options, "goal", "resume", now.id)
             return Told(now, f"{now.detail} Find the cause, then: {resume}", is_held=True)
-        return Told(now, _why(ran), is_bad=now.status in ("failed", "cancelled")) if begun else Told(now, TAKEN)
+        return Told(now, _why(result), is_bad=now.status in ("failed", "cancelled")) if begun else Told(now, TAKEN)
 
 
-def _why(ran: Ran) -> str:
-    ended = ran.state.termination
+def _why(result: RunResult) -> str:
+    ended = result.state.termination
     if ended is not None:
         return ended.detail or ended.reason
-    return "interrupted" if ran.outcome == "interrupted" else f"waits for {ran.state.waiting_for}"
+    return "interrupted" if result.outcome == "interrupted" else f"waits for {result.state.waiting_for}"
 
 
 async def _looked_at(goals: Goals, before: GoalView) -> GoalView | None:

@@ -29,7 +29,7 @@ from perdure.interfaces.cli.goals.flags import (
 from perdure.interfaces.cli.goals.run_ui.flows import forks_offered, run_in_its_folder
 from perdure.interfaces.cli.goals.run_ui.run_ui import Showing, Stage, staged
 from perdure.kernel.events import Limits
-from perdure.kernel.loop import Ran
+from perdure.kernel.loop import RunResult
 from perdure.minds.flow.scripts import is_of_script
 
 Reason = Annotated[
@@ -84,16 +84,16 @@ async def retry(  # noqa: PLR0913 (each is an option of the command)
     if only_reopened is not None:
         return only_reopened
 
-    async def act(stage: Stage) -> Ran:
+    async def act(stage: Stage) -> RunResult:
         manner = stage.manner(jobs)
         async with open_home(options.settings(), debug=options.verbose) as p:
-            ran = await run_in_its_folder(
+            result = await run_in_its_folder(
                 options,
                 p.goals,
                 goal,
                 lambda goal_id: p.goals.reopen(goal_id, manner, reason=reason, limits=limits, key=key),
             )
-            return await stage.settle_in_place(p.goals, ran, manner)
+            return await stage.settle_in_place(p.goals, result, manner)
 
     return await staged(showing, act)
 
@@ -105,7 +105,7 @@ async def _of_script(options: Options, goal: str, reason: str | None, limits: Li
         if found.summary.mind != "flow" or not is_of_script((await p.goals.state(found.id)).begun.mind):
             return None
         with forks_offered(options):
-            ran = await p.goals.reopen(found.id, reason=reason, limits=limits, key=key)
-        shown = await detail_of(p.goals, ran.state)
+            result = await p.goals.reopen(found.id, reason=reason, limits=limits, key=key)
+        shown = await detail_of(p.goals, result.state)
     seen = shown.goal
     return Answer(shown.wire(), [f"{headline(seen)}, reopened", *next_lines(options, seen)])

@@ -33,7 +33,7 @@ from perdure.interfaces.cli.goals.run_ui.run_ui import Showing, Stage, staged
 from perdure.interfaces.cli.logs import keep_no_log
 from perdure.interfaces.cli.shell_hints import exact
 from perdure.kernel.events import Limits
-from perdure.kernel.loop import Ran
+from perdure.kernel.loop import RunResult
 from perdure.tools.goal_policy import read_policy
 
 _PLAN_SUFFIXES = (".yaml", ".yml")
@@ -252,7 +252,7 @@ async def _begun(showing: Showing, make: Callable[[], NewGoal], jobs: int, *, ye
     """Begin a goal, in the home or in memory alone."""
     options = showing.options
 
-    async def act(stage: Stage) -> Ran:
+    async def act(stage: Stage) -> RunResult:
         new = make()
         if new.mind.kind == "command" and not new.mind.shell and not showing.is_for_program:
             stage.view.say(AS_COMMAND)
@@ -262,7 +262,7 @@ async def _begun(showing: Showing, make: Callable[[], NewGoal], jobs: int, *, ye
                 return await stage.settle_in_place(goals, await goals.begin(new, manner), manner)
         async with open_home(options.settings(), debug=options.verbose) as p:
             with forks_offered(options):
-                ran = await p.goals.begin_once(new, manner)
-            return await stage.settle_in_place(p.goals, ran, manner)
+                result = await p.goals.begin_once(new, manner)
+            return await stage.settle_in_place(p.goals, result, manner)
 
     return await staged(showing, act)

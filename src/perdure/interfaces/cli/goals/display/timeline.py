@@ -13,7 +13,7 @@ from perdure.interfaces.cli.output.terminal import one_line
 from perdure.interfaces.cli.output.times import in_words
 from perdure.kernel.events import Ask, Reopened, ToolCall
 from perdure.kernel.fold import CallState, GoalState
-from perdure.kernel.loop import Ran
+from perdure.kernel.loop import RunResult
 from perdure.kernel.ports import InboxRow
 from perdure.moments import moment
 
@@ -21,12 +21,12 @@ HEADERS = ("events", "step", "tool", "state", "tries", "took", "cost")
 STATE_COLUMN = HEADERS.index("state")
 
 
-def exit_code_of(ran: Ran) -> int:
+def exit_code_of(result: RunResult) -> int:
     """Return how a run of a goal ends: 0 only when the goal is done."""
-    state = ran.state
+    state = result.state
     if state.termination is not None:
         return {"done": 0, "cancelled": 130}.get(state.termination.reason, 1)
-    if ran.outcome == "interrupted":
+    if result.outcome == "interrupted":
         return 130
     return 6 if state.waiting_for == "limit" else 5
 

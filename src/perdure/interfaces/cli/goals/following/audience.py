@@ -12,7 +12,7 @@ from perdure.interfaces.cli.goals.run_ui.run_ui import Showing, raise_failure, v
 from perdure.interfaces.cli.goals.run_ui.writer import Writer
 from perdure.kernel.events import Event
 from perdure.kernel.fold import GoalState, apply, fold
-from perdure.kernel.loop import Ran
+from perdure.kernel.loop import RunResult
 
 _PATIENCE_S = 1.0
 
@@ -72,7 +72,7 @@ class Audience:
         self.view.end(timeline(state), said)
         await self._writer.drained()
         self.raise_failure()
-        return Answer(shown.wire(), exit_code=exit_code_of(Ran("ended", state, seen.summary.queue)))
+        return Answer(shown.wire(), exit_code=exit_code_of(RunResult("ended", state, seen.summary.queue)))
 
     async def close(self) -> None:
         """Leave the terminal as it was."""

@@ -14,7 +14,7 @@ from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.shell_hints import exact
 from perdure.kernel.events import Limits
 from perdure.kernel.history.reopening import NotRetried
-from perdure.kernel.loop import Ran
+from perdure.kernel.loop import RunResult
 from perdure.kernel.ports import Summary
 from perdure.text.strict_json import PAYLOAD, NotJson, parse_json
 
@@ -76,7 +76,9 @@ def look_in(folder: str) -> None:
         sys.path.insert(0, folder)
 
 
-async def go_on(options: Options, goals: Goals, goal_id: str, manner: Manner, limits: Limits | None = None) -> Ran:
+async def go_on(
+    options: Options, goals: Goals, goal_id: str, manner: Manner, limits: Limits | None = None
+) -> RunResult:
     """Resume a goal in its folder.
 
     Raises: what Goals.go_on raises.
@@ -84,7 +86,9 @@ async def go_on(options: Options, goals: Goals, goal_id: str, manner: Manner, li
     return await run_in_its_folder(options, goals, goal_id, lambda whole_id: goals.go_on(whole_id, manner, limits))
 
 
-async def run_in_its_folder(options: Options, goals: Goals, goal_id: str, run: Callable[[str], Awaitable[Ran]]) -> Ran:
+async def run_in_its_folder(
+    options: Options, goals: Goals, goal_id: str, run: Callable[[str], Awaitable[RunResult]]
+) -> RunResult:
     """Run a goal; a flow runs in the folder where it was started, and its module is looked for there.
 
     The current folder may be another repository, and a module of the same name there is not the flow. A relative path

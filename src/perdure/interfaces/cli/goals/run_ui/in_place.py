@@ -19,7 +19,7 @@ from perdure.interfaces.cli.goals.run_ui.run_ui import Stage
 from perdure.kernel.calls.decisions import missed_deadlines, timed_out
 from perdure.kernel.calls.tasks import end_tasks
 from perdure.kernel.fold import GoalState
-from perdure.kernel.loop import Ran
+from perdure.kernel.loop import RunResult
 from perdure.kernel.ports import Owned
 
 _POLL_S = 0.5
@@ -42,19 +42,19 @@ class InPlace:
         self._left: set[str] = set()
         """The calls that the person did not want to decide on now."""
 
-    async def run(self, ran: Ran) -> Ran:
+    async def run(self, result: RunResult) -> RunResult:
         """Ask until the goal has ended, waits for something else, or the person leaves its questions open.
 
         Questions that are open together are asked in the order in which the goal asked them, then the goal continues.
 
         Raises: what Goals.go_on raises; CancelledError after Ctrl-C.
         """
-        while self._stage.may_ask(ran):
-            offers = self._offers(ran.state)
-            if not any([await self._is_settled(ran.state, offer) for offer in offers]):
-                return ran
-            ran = await self._continue(ran.state.goal_id)
-        return ran
+        while self._stage.may_ask(result):
+            offers = self._offers(result.state)
+            if not any([await self._is_settled(result.state, offer) for offer in offers]):
+                return result
+            result = await self._continue(result.state.goal_id)
+        return result
 
     def _offers(self, state: GoalState) -> list[Offer]:
         calls = sorted(state.open_calls.values(), key=lambda call: call.seq)
@@ -126,7 +126,7 @@ class InPlace:
                     return _what_happened(state, call_id)
                 may_have_changed = bool(await changes.wait(_DEADLINE_S)) or changes.has_missed
 
-    async def _continue(self, goal_id: str) -> Ran:
+    async def _continue(self, goal_id: str) -> RunResult:
         """Continue the goal; while another worker runs it, wait for that worker."""
         began_s, is_told = time.monotonic(), False
         while True:

@@ -27,7 +27,7 @@ from perdure.interfaces.cli.goals.run_ui.writer import Writer, leave
 from perdure.interfaces.cli.shell_hints import exact
 from perdure.kernel.events import Event, OutcomeUnknown, decode
 from perdure.kernel.fold import GoalState
-from perdure.kernel.loop import Loop, Ran
+from perdure.kernel.loop import Loop, RunResult
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources.goals import GoalDetail
@@ -98,23 +98,23 @@ class Stage:
         """
         return Manner(jobs, yes, watch=self.watch, tell=self.say, parks_for_person=True)
 
-    async def settle_in_place(self, goals: Goals, ran: Ran, manner: Manner) -> Ran:
+    async def settle_in_place(self, goals: Goals, result: RunResult, manner: Manner) -> RunResult:
         """Ask the person at the terminal what a goal waits for, and continue it; without a person, leave it as it is.
 
         Raises: what Goals.go_on raises.
         """
-        if self.may_ask(ran):
+        if self.may_ask(result):
             from perdure.interfaces.cli.goals.run_ui.in_place import InPlace
 
-            ran = await InPlace(self, goals, manner).run(ran)
+            result = await InPlace(self, goals, manner).run(result)
         if self.options.json:
-            self._detail = await detail_of(goals, ran.state)
-        return ran
+            self._detail = await detail_of(goals, result.state)
+        return result
 
-    def may_ask(self, ran: Ran) -> bool:
+    def may_ask(self, result: RunResult) -> bool:
         """Tell whether a goal waits for a person, who is at the terminal and has not interrupted it."""
         is_there = can_ask(self.options) and not self._showing.is_jsonl and _has_terminal()
-        waits = ran.outcome == "waiting" and ran.state.waiting_for == "person"
+        waits = result.outcome == "waiting" and result.state.waiting_for == "person"
         return waits and is_there and not self.interrupts.count
 
     def has_said_why(self, call_id: str) -> bool:
@@ -131,13 +131,13 @@ class Stage:
             yield
         self._is_asking = False  # not after an interrupt, which then says how to get back to the question
 
-    async def end(self, ran: Ran) -> Answer:
+    async def end(self, result: RunResult) -> Answer:
         """Tell how it went.
 
         Raises: Unavailable, BrokenPipeError when not all of the output could be written.
         """
-        state = ran.state
-        seen = replace(GoalView.of_state(state, queue=ran.queue), next_goals=ran.next_goals)
+        state = result.state
+        seen = replace(GoalView.of_state(state, queue=result.queue), next_goals=result.next_goals)
         if self._goal_id != state.goal_id:
             self.view.show_again(state)
         why = state.termination.detail if state.termination else None
@@ -148,7 +148,7 @@ class Stage:
         self.view.end(timeline(state), said)
         await self._writer.drained()
         raise_failure(self._writer.failure)
-        return Answer(self._wire(self._detail or GoalDetailView(seen)), exit_code=exit_code_of(ran))
+        return Answer(self._wire(self._detail or GoalDetailView(seen)), exit_code=exit_code_of(result))
 
     def cut_short(self) -> Answer:
         """Tell how to go on after an end in the middle."""
@@ -230,7 +230,7 @@ class Stage:
         return wire if self._showing.is_kept else {**wire, "next": []}
 
 
-async def staged(showing: Showing, act: Callable[[Stage], Awaitable[Ran]]) -> Answer:
+async def staged(showing: Showing, act: Callable[[Stage], Awaitable[RunResult]]) -> Answer:
     """Run a goal in front of somebody, from opening the home to the last word.
 
     Raises: whatever running it raises; the terminal is left as it was.
@@ -240,8 +240,8 @@ async def staged(showing: Showing, act: Callable[[Stage], Awaitable[Ran]]) -> An
     with stage.interrupts:
         try:
             with prints_aside(is_needed=showing.is_for_program):
-                ran = await act(stage)
-            answer = await stage.end(ran)
+                result = await act(stage)
+            answer = await stage.end(result)
             is_clean = True
         except asyncio.CancelledError:
             if not stage.interrupts.forget():
