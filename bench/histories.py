@@ -7,7 +7,7 @@ from pathlib import Path
 from bench.ours import Written
 from bench.peers.step import payload
 from perdure import DatabaseClient
-from perdure.kernel.events import Ask, Body, GoalBegun, MindSpec, Tip, ToolCall, ToolError, ToolOutput
+from perdure.kernel.events import Ask, Body, GoalBegun, Head, MindSpec, ToolCall, ToolError, ToolOutput
 
 WAITS = 5
 """What `perdure run --resume` exits with when the goal waits for a person."""
@@ -33,7 +33,7 @@ def long_goal(home: Path, events: int) -> str:
 
     async def main() -> None:
         async with await DatabaseClient.create(home / "perdure.db") as db:
-            goal = Written(db.state_store(), goal_id, Tip(goal_id))
+            goal = Written(db.state_store(), goal_id, Head(goal_id))
             await goal.append(goal.sealed(*_tries(home, events)), mind="plan", status="waiting", release=True)
 
     asyncio.run(main())

@@ -15,9 +15,9 @@ from perdure.kernel.events import (
     Body,
     Event,
     GoalBegun,
+    Head,
     MindSpec,
     Termination,
-    Tip,
     ToolCall,
     ToolOutput,
     seal,
@@ -41,40 +41,40 @@ class Written:
 
     store: GoalStore
     goal_id: str
-    tip: Tip
+    head: Head
 
     @classmethod
     async def begin(cls, store: GoalStore, goal_id: str) -> "Written":
-        goal = cls(store, goal_id, Tip(goal_id))
+        goal = cls(store, goal_id, Head(goal_id))
         await goal.append(goal.sealed(GoalBegun("bench", MindSpec("command"))))
         return goal
 
     def sealed(self, *bodies: Body) -> list[Event]:
         """Make the events that come next."""
         ids, clock = SystemIds(), SystemClock()
-        tip, made = self.tip, []
+        head, made = self.head, []
         for body in bodies:
-            made.append(seal(body, tip, event_id=ids.event_id(), iteration=tip.seq, timestamp_us=clock.now_us()))
-            tip = Tip(self.goal_id, made[-1].seq, made[-1].hash)
+            made.append(seal(body, head, event_id=ids.event_id(), iteration=head.seq, timestamp_us=clock.now_us()))
+            head = Head(self.goal_id, made[-1].seq, made[-1].hash)
         return made
 
     async def append(
         self, events: list[Event], *, mind: str = "command", status: Status = "open", release: bool = False
     ) -> None:
         """Store events that come next."""
-        before, last = self.tip.seq, events[-1]
+        before, last = self.head.seq, events[-1]
         moment = last.timestamp_us
         await self.store.append_event(
             self.goal_id,
             events,
             expected_seq=before,
-            expected_hash=self.tip.hash,
+            expected_hash=self.head.hash,
             epoch=1,
             summary=Summary(self.goal_id, "bench", mind, status, moment, moment, last.seq, steps=before),
             worker=WORKER.id,
             release=release,
         )
-        self.tip = Tip(self.goal_id, last.seq, last.hash)
+        self.head = Head(self.goal_id, last.seq, last.hash)
 
     async def end(self) -> None:
         """End the goal and give it back."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from bench.ours import Written, step_body
 from bench.peers.program import GOALS, WARM, Asked, per_second, run, since_start_ms, us_each
 from perdure import DatabaseClient
-from perdure.kernel.events import Tip
+from perdure.kernel.events import Head
 from perdure.kernel.ports import GoalStore
 
 _GOAL = "resumed"
@@ -54,7 +54,7 @@ def _prepare(asked: Asked) -> float | None:
 def _resume(asked: Asked) -> float | None:
     async def work(store: GoalStore) -> float:
         events = await store.load(_GOAL)
-        goal = Written(store, _GOAL, Tip(_GOAL, events[-1].seq, events[-1].hash))
+        goal = Written(store, _GOAL, Head(_GOAL, events[-1].seq, events[-1].hash))
         await goal.append(goal.sealed(step_body(len(events))))
         return since_start_ms()
 

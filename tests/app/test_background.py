@@ -9,7 +9,7 @@ from perdure.app.goals.arguments.run_options import Manner
 from perdure.app.goals.goals import Goals
 from perdure.app.wire.goal_view import GoalView
 from perdure.app.workers.background import BackgroundRuns
-from perdure.kernel.events import GoalBegun, MindSpec, Tip, seal
+from perdure.kernel.events import GoalBegun, Head, MindSpec, seal
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.loop import RunResult
 from perdure.kernel.ports import ClaimedGoal
@@ -20,7 +20,7 @@ POLLS = 10
 
 
 def begun() -> GoalState:
-    return fold([seal(GoalBegun("g", MindSpec("flow")), Tip("g"), event_id="e", iteration=0, timestamp_us=0)])
+    return fold([seal(GoalBegun("g", MindSpec("flow")), Head("g"), event_id="e", iteration=0, timestamp_us=0)])
 
 
 @dataclass

@@ -47,7 +47,7 @@ async def test_a_command_runs_and_is_listed_as_done(goals: Goals, folder: Path) 
 async def test_a_finished_goal_is_resumed_without_an_event(goals: Goals, folder: Path) -> None:
     ran = await goals.begin(command("true", folder))
     again = await goals.go_on(ran.state.goal_id)
-    assert (again.outcome, again.state.tip) == ("ended", ran.state.tip)
+    assert (again.outcome, again.state.head) == ("ended", ran.state.head)
 
 
 async def test_an_unknown_goal_is_not_found(goals: Goals) -> None:
@@ -122,7 +122,7 @@ async def test_a_decision_that_fits_nothing_leaves_the_goal_as_it_was(goals: Goa
     for decision, kind in (("approve", Conflict), ("retry", Conflict), ("shrug", Invalid)):
         with pytest.raises(kind):
             await goals.decide(ran.state.goal_id, decision)
-    assert (await goals.state(ran.state.goal_id)).tip == ran.state.tip
+    assert (await goals.state(ran.state.goal_id)).head == ran.state.head
     assert await goals.pending(ran.state.goal_id) == []
 
 

@@ -14,12 +14,12 @@ from perdure.kernel.events import (
     Cancel,
     Decision,
     GoalBegun,
+    Head,
     Hold,
     Limits,
     MindSpec,
     OutcomeUnknown,
     Termination,
-    Tip,
     ToolCall,
     ToolError,
     ToolOutput,
@@ -39,9 +39,9 @@ COMMAND = MindSpec("command")
 
 def state_of(*bodies: Body, mind: MindSpec = COMMAND, limits: Limits | None = None) -> GoalState:
     begun = GoalBegun("g", mind, workdir="/w", limits=limits or Limits())
-    state = fold([seal(begun, Tip("g"), event_id="e", iteration=0, timestamp_us=NOW_US)])
+    state = fold([seal(begun, Head("g"), event_id="e", iteration=0, timestamp_us=NOW_US)])
     for body in bodies:
-        apply(state, seal(body, state.tip, event_id="e", iteration=1, timestamp_us=NOW_US))
+        apply(state, seal(body, state.head, event_id="e", iteration=1, timestamp_us=NOW_US))
     return state
 
 
@@ -261,7 +261,7 @@ def test_a_running_goal_is_watched() -> None:
 def test_a_state_of_another_moment_is_not_used() -> None:
     state = state_of(Ask("a.1", "a", "?"))
     row = summarise(state)
-    apply(state, seal(Ask("b.1", "b", "?"), state.tip, event_id="e", iteration=1, timestamp_us=NOW_US))
+    apply(state, seal(Ask("b.1", "b", "?"), state.head, event_id="e", iteration=1, timestamp_us=NOW_US))
     assert [each.command for each in next_commands(row, state)] == ["perdure goal show g"]
 
 

@@ -189,7 +189,7 @@ async def test_the_same_key_returns_a_flow_of_a_script_elsewhere_as_the_first_re
     goal_id = (await goals.begin(replace(new, mind=replace(new.mind, at=path)))).state.goal_id
     monkeypatch.delitem(registry._FLOWS, path)
     first, second = [await goals.reopen(goal_id, key="k") for _ in range(2)]
-    assert (second.outcome, second.state.tip) == (first.outcome, first.state.tip) == ("interrupted", first.state.tip)
+    assert (second.outcome, second.state.head) == (first.outcome, first.state.head) == ("interrupted", first.state.head)
 
 
 async def test_a_retry_whose_run_ends_with_a_conflict_raises_that_conflict(goals: Goals) -> None:

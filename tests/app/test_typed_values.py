@@ -275,7 +275,7 @@ async def test_a_result_that_does_not_fit_its_annotation_is_stored_and_a_retry_w
 async def test_a_step_whose_result_cannot_be_none_is_not_skipped_without_a_value(goals: Goals) -> None:
     with pytest.raises(GoalWaiting) as waiting:
         await goals.run(charging)
-    before = (await goals.state(waiting.value.id)).tip.seq
+    before = (await goals.state(waiting.value.id)).head.seq
     with pytest.raises(Invalid, match="returns a result that is not null"):
         await goals.decide(waiting.value.id, "skip")
-    assert (await goals.state(waiting.value.id)).tip.seq == before
+    assert (await goals.state(waiting.value.id)).head.seq == before

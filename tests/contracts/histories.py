@@ -7,7 +7,18 @@ from typing import Any
 
 from uuid_utils import uuid7
 
-from perdure.kernel.events import NO_HASH, Body, Event, ForkedFrom, GoalBegun, Message, MindSpec, Termination, Tip, seal
+from perdure.kernel.events import (
+    NO_HASH,
+    Body,
+    Event,
+    ForkedFrom,
+    GoalBegun,
+    Head,
+    Message,
+    MindSpec,
+    Termination,
+    seal,
+)
 from perdure.kernel.fold import fold
 from perdure.kernel.ports import Appended, GoalStore, Leases, Summary, Worker
 from perdure.store.database import Database
@@ -55,18 +66,18 @@ class History:
 
     def next(self, *bodies: Body, timestamp_us: int = NOW) -> list[Event]:
         """Seal bodies behind what is there, without storing them."""
-        tip = Tip(self.goal_id, self.events[-1].seq, self.events[-1].hash) if self.events else Tip(self.goal_id)
+        head = Head(self.goal_id, self.events[-1].seq, self.events[-1].hash) if self.events else Head(self.goal_id)
         made = []
         for body in bodies:
-            made.append(seal(body, tip, event_id=str(uuid7()), iteration=0, timestamp_us=timestamp_us))
-            tip = Tip(self.goal_id, made[-1].seq, made[-1].hash)
+            made.append(seal(body, head, event_id=str(uuid7()), iteration=0, timestamp_us=timestamp_us))
+            head = Head(self.goal_id, made[-1].seq, made[-1].hash)
         return made
 
     def summary(self, events: Sequence[Event]) -> Summary:
         state = fold([*self.events, *events])
         reason = state.termination.reason if state.termination else None
         summary = Summary(self.goal_id, state.begun.text, "command", state.status, NOW, NOW, 0, reason=reason)
-        return replace(summary, last_seq=state.tip.seq, forked_from=state.begun.forked_from, bot=state.begun.bot)
+        return replace(summary, last_seq=state.head.seq, forked_from=state.begun.forked_from, bot=state.begun.bot)
 
     async def append(self, *bodies: Body, timestamp_us: int = NOW, **options: Any) -> Appended:
         """Store bodies; `seq`, hash and `epoch` are right unless said otherwise."""

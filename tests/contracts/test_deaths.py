@@ -137,7 +137,7 @@ async def test_many_appends_in_a_row_keep_the_deaths_until_one_is_progress(store
         await journal.commit()
         seen.append(await deaths(stored))
     assert seen == [2, 2, 0, 0]
-    assert await stored.store.load("g", after=journal.state.tip.seq - 1) != []
+    assert await stored.store.load("g", after=journal.state.head.seq - 1) != []
 
 
 async def test_appends_of_one_group_each_have_deaths_of_their_own(stored: Stored) -> None:

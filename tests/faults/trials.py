@@ -58,7 +58,7 @@ async def _require_same_again(world: ProcessWorld, lives: Lives, state: GoalStat
     """Fork the goal right before its end: the flow runs again on the whole history, and does nothing but end alike."""
     before, all_before = _recorded_effects(lives, state), len(lives.outside.effects())
     fork_id, children_before = f"{lives.goal_id}-again", len(lives.household.created)
-    await world.fork(state.tip.seq - 1, lives.goal_id, fork_id)
+    await world.fork(state.head.seq - 1, lives.goal_id, fork_id)
     again = (await world.resume(fork_id)).state
     assert _recorded_effects(lives, state) == before, "a step was run again, though its outcome is recorded"
     for goal_id in lives.household.created[children_before:]:

@@ -12,10 +12,10 @@ from perdure.kernel.calls.decisions import admit_decision, choose, events_of
 from perdure.kernel.events import (
     Decision,
     GoalBegun,
+    Head,
     Limits,
     MindSpec,
     Termination,
-    Tip,
     ToolCall,
     content_of,
     decode,
@@ -150,7 +150,7 @@ async def test_a_decision_is_admitted_by_what_has_happened_since_it_was_chosen(w
     await post(world, yes, "k1")
     with pytest.raises(Conflict, match=r"^sure\.1 was already decided: answer 'yes'\.$"):
         admit([], await world.store.inbox("goal-a"))
-    before = state.tip.seq
+    before = state.head.seq
     await world.settle()
     newer = await world.store.load("goal-a", after=before)
     for _ in range(2):  # a store may repeat its transaction
@@ -302,8 +302,8 @@ async def test_an_inbox_that_is_counted_full_and_is_empty_is_named_and_not_waite
 
 def test_an_approval_is_of_the_payload_as_it_is_stored() -> None:
     """An event that was written with every field would be written without its defaults now."""
-    begun = seal(GoalBegun("x", MindSpec("model")), Tip("g"), event_id="1", iteration=0, timestamp_us=1)
-    asked = seal(CALL, Tip("g", 1, begun.hash), event_id="2", iteration=1, timestamp_us=2)
+    begun = seal(GoalBegun("x", MindSpec("model")), Head("g"), event_id="1", iteration=0, timestamp_us=1)
+    asked = seal(CALL, Head("g", 1, begun.hash), event_id="2", iteration=1, timestamp_us=2)
     stored = json.dumps({"kind": "tool_call", **asdict(CALL)})
     state = fold([begun, replace(asked, payload=stored)])
     decision = choose(state, "approve", None)

@@ -20,6 +20,7 @@ from perdure.kernel.events import (
     Event,
     ForkedFrom,
     GoalBegun,
+    Head,
     Hold,
     LimitRaised,
     Limits,
@@ -31,7 +32,6 @@ from perdure.kernel.events import (
     Reopened,
     Signal,
     Termination,
-    Tip,
     ToolCall,
     ToolError,
     ToolOutput,
@@ -165,8 +165,8 @@ _LEFT_OUT_AT_FIRST = ("meta", "happened", "until", "by", "after", "child")
 _FAILED = {"call_id": "a.1", "ok": False, "error": {"code": "exit", "message": "2"}}
 
 
-def sealed(body: Body, tip: Tip | None = None) -> Event:
-    return seal(body, tip or Tip("g"), event_id="0192", iteration=1, timestamp_us=1_700_000_000_123_456)
+def sealed(body: Body, head: Head | None = None) -> Event:
+    return seal(body, head or Head("g"), event_id="0192", iteration=1, timestamp_us=1_700_000_000_123_456)
 
 
 @given(bodies)
@@ -255,7 +255,7 @@ def test_a_change_of_anything_in_an_event_changes_its_hash(body: Body, name: str
 
 def test_each_hash_covers_all_events_before_it() -> None:
     first = sealed(Message("one"))
-    second = sealed(Message("two"), Tip("g", 1, first.hash))
+    second = sealed(Message("two"), Head("g", 1, first.hash))
     other_first = sealed(Message("1"))
     assert expected_hash(second, first.hash) == second.hash
     assert expected_hash(second, other_first.hash) != second.hash
@@ -366,7 +366,7 @@ def test_the_options_of_a_mind_are_any_json_object() -> None:
 
 
 def test_an_event_of_a_newer_version_is_refused() -> None:
-    event = replace(seal(Message("x"), Tip("g"), event_id="e", iteration=0, timestamp_us=0), v=SCHEMA_VERSION + 1)
+    event = replace(seal(Message("x"), Head("g"), event_id="e", iteration=0, timestamp_us=0), v=SCHEMA_VERSION + 1)
     with pytest.raises(Conflict, match="newer Perdure"):
         decode(event)
 

@@ -14,6 +14,7 @@ from perdure.kernel.events import (
     Event,
     ForkedFrom,
     GoalBegun,
+    Head,
     LimitRaised,
     Limits,
     Message,
@@ -21,7 +22,6 @@ from perdure.kernel.events import (
     OutcomeUnknown,
     Signal,
     Termination,
-    Tip,
     ToolCall,
     ToolOutput,
     Wait,
@@ -36,17 +36,17 @@ ASK = Ask("a1", "sure", "Publish?", ("yes", "no"))
 
 def history(*bodies: Body, goal_id: str = "g") -> list[Event]:
     events: list[Event] = []
-    tip = Tip(goal_id)
+    head = Head(goal_id)
     for number, body in enumerate(bodies):
-        event = seal(body, tip, event_id=str(number), iteration=number, timestamp_us=1000 + number)
+        event = seal(body, head, event_id=str(number), iteration=number, timestamp_us=1000 + number)
         events.append(event)
-        tip = Tip(goal_id, event.seq, event.hash)
+        head = Head(goal_id, event.seq, event.hash)
     return events
 
 
 def test_a_new_goal_is_open() -> None:
     state = fold(history(GOAL))
-    assert (state.status, state.waiting_for, state.goal_id, state.tip.seq) == ("open", None, "g", 1)
+    assert (state.status, state.waiting_for, state.goal_id, state.head.seq) == ("open", None, "g", 1)
 
 
 def test_a_call_is_open_until_its_outcome_is_there() -> None:
@@ -120,7 +120,7 @@ def test_a_fork_goes_on_with_its_parents_events_and_forgets_what_was_open() -> N
     parent = history(GOAL, CALL, ToolOutput("c1", ok=True), ASK)
     fork = GoalBegun("g", MindSpec("plan"), forked_from=ForkedFrom("g", 4), voided=("a1",))
     state = fold(parent)
-    apply(state, seal(fork, Tip("fork", 4, parent[-1].hash), event_id="f", iteration=0, timestamp_us=1))
+    apply(state, seal(fork, Head("fork", 4, parent[-1].hash), event_id="f", iteration=0, timestamp_us=1))
     assert state.goal_id == "fork"
     assert state.begun == fork
     assert list(state.calls) == ["c1"]

@@ -18,12 +18,12 @@ from perdure.kernel.events import (
     Event,
     ForkedFrom,
     GoalBegun,
+    Head,
     Message,
     MindSpec,
     OutcomeUnknown,
     Reopened,
     Termination,
-    Tip,
     ToolCall,
     ToolError,
     ToolOutput,
@@ -364,7 +364,7 @@ def test_a_failed_call_that_a_retry_reopens_as_unknown_is_not_repeated_without_n
 def test_a_call_that_a_fork_has_voided_is_judged_by_the_events_up_to_the_point() -> None:
     begun = history(FLOW, call("/charge#0.1"))
     fork = GoalBegun("g", MindSpec("flow"), forked_from=ForkedFrom("g", 2), voided=("/charge#0.1",))
-    events = [*begun, seal(fork, Tip("f", 2, begun[-1].hash), event_id="f", iteration=0, timestamp_us=1)]
+    events = [*begun, seal(fork, Head("f", 2, begun[-1].hash), event_id="f", iteration=0, timestamp_us=1)]
     assert point(events, at=3) == 3
     with pytest.raises(Conflict, match="add --repeat charge. Or fork where nothing is repeated: --at 3.$"):
         point(events, at=2)

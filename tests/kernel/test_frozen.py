@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from perdure.kernel.events import Tip, ToolCall, ToolOutput
+from perdure.kernel.events import Head, ToolCall, ToolOutput
 from perdure.kernel.fold import CallState
 from perdure.kernel.history.frozen import constructor
 
@@ -17,7 +17,7 @@ class Sample:
     items: list[int] = field(default_factory=list)
 
 
-@pytest.mark.parametrize("kind", [Sample, Tip, ToolCall, ToolOutput, CallState])
+@pytest.mark.parametrize("kind", [Sample, Head, ToolCall, ToolOutput, CallState])
 def test_a_quick_constructor_makes_the_same_values(kind: Any) -> None:
     values = {each.name: each.name for each in fields(kind)}
     quick = constructor(kind)(**values)
@@ -28,7 +28,7 @@ def test_a_quick_constructor_makes_the_same_values(kind: Any) -> None:
 
 def test_what_was_made_quickly_is_frozen() -> None:
     with pytest.raises(FrozenInstanceError):
-        constructor(Tip)("g").seq = 1  # type: ignore[misc] # that is what is tried
+        constructor(Head)("g").seq = 1  # type: ignore[misc] # that is what is tried
 
 
 def test_defaults_are_those_of_the_class_and_are_not_shared() -> None:

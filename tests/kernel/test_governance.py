@@ -12,12 +12,12 @@ from perdure.kernel.events import (
     Effect,
     Event,
     GoalBegun,
+    Head,
     Message,
     MindKind,
     MindSpec,
     Signal,
     Termination,
-    Tip,
     ToolCall,
     ToolOutput,
     Wait,
@@ -37,10 +37,10 @@ def call(step: str, *, by: str | None = None, effect: Effect = "once", **argumen
 
 
 def history(*bodies: Any) -> Sequence[Event]:
-    tip, events = Tip("g"), []
+    head, events = Head("g"), []
     for number, body in enumerate(bodies):
-        events.append(seal(body, tip, event_id=str(number), iteration=number, timestamp_us=number))
-        tip = Tip("g", number + 1, events[-1].hash)
+        events.append(seal(body, head, event_id=str(number), iteration=number, timestamp_us=number))
+        head = Head("g", number + 1, events[-1].hash)
     return events
 
 

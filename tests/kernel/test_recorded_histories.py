@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.kernel.events import Event, GoalBegun, Tip, decode, seal
+from perdure.kernel.events import Event, GoalBegun, Head, decode, seal
 from perdure.kernel.fold import fold
 from perdure.kernel.history.replay import require_unchanged
 from perdure.moments import moment_us
@@ -46,12 +46,12 @@ def test_a_recorded_history_is_unchanged_and_folds_as_it_ended(path: Path) -> No
 
 @pytest.mark.parametrize("path", [path for path in RECORDED if path.parent.name == "v2"], ids=name_of)
 def test_each_event_of_version_2_would_be_written_with_the_same_bytes(path: Path) -> None:
-    tip: Tip | None = None
+    head: Head | None = None
     for line in path.read_text(encoding="utf-8").splitlines():
         event = event_of(line)
-        tip = tip or Tip(event.goal_id)
+        head = head or Head(event.goal_id)
         body = decode(event)
         assert isinstance(body, GoalBegun) == (event.seq == 1)
-        again = seal(body, tip, event_id=event.id, iteration=event.iteration, timestamp_us=event.timestamp_us)
+        again = seal(body, head, event_id=event.id, iteration=event.iteration, timestamp_us=event.timestamp_us)
         assert again == event
-        tip = Tip(event.goal_id, event.seq, event.hash)
+        head = Head(event.goal_id, event.seq, event.hash)

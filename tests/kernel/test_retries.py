@@ -53,7 +53,7 @@ async def help_on(world: World, state: GoalState) -> None:
         if call.unknown is not None:
             verdict = "skip" if world.tool.effects[call.call.step] > len(_failures(state, call.call.step)) else "retry"
             payload = {"call_id": call_id, "decision": verdict}
-            await world.store.post(state.goal_id, "decision", payload, key=f"{call_id} {state.tip.seq}")
+            await world.store.post(state.goal_id, "decision", payload, key=f"{call_id} {state.head.seq}")
 
 
 def _failures(state: GoalState, step: str) -> list[str]:
@@ -167,7 +167,7 @@ async def test_an_unknown_call_of_a_retry_is_due_again_in_a_fork_and_has_its_own
     waiting = await world.retry()
     assert list(waiting.state.open_calls) == ["send.2"]
     codes[:] = ["exit", "exit"]
-    await world.fork(waiting.state.tip.seq)
+    await world.fork(waiting.state.head.seq)
     ran = await world.resume("goal-f")
     assert ran.state.status == "failed"
     assert len(_failures(ran.state, "send")) == 3  # the first one of the origin, and two of the policy

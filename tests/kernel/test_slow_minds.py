@@ -40,7 +40,7 @@ class SlowMind:
         pass
 
     async def decide(self, state: GoalState, now_us: int) -> Proposal:  # noqa: ARG002 (as the port says)
-        self.asked_at.append(state.tip.seq)
+        self.asked_at.append(state.head.seq)
         try:
             return await self.decide_as(self, state)
         except asyncio.CancelledError:
@@ -90,7 +90,7 @@ async def test_what_was_recorded_is_durable_before_a_slow_mind_is_asked(world: W
     ran = await world.start(MindSpec("model"))
     assert ran.state.status == "done"
     assert stored[0] == 1
-    assert stored[-1] == ran.state.tip.seq - 1  # all but the end, also the outcome of the call
+    assert stored[-1] == ran.state.head.seq - 1  # all but the end, also the outcome of the call
 
 
 @pytest.mark.parametrize("is_slow", [False, True])
@@ -113,7 +113,7 @@ async def test_a_cancel_is_taken_while_a_slow_mind_decides(world: World) -> None
     await world.store.post("goal-a", "cancel", {"reason": "enough"}, key="c")
     loop.look()
     ran = await asyncio.wait_for(task, 5)
-    assert (ran.state.status, ran.state.tip.seq) == ("cancelled", 2)
+    assert (ran.state.status, ran.state.head.seq) == ("cancelled", 2)
     assert mind.is_cancelled
 
 

@@ -5,9 +5,9 @@ from perdure.kernel.events import (
     Decision,
     Event,
     GoalBegun,
+    Head,
     MindSpec,
     OutcomeUnknown,
-    Tip,
     ToolError,
     ToolOutput,
     Verdict,
@@ -27,7 +27,7 @@ class History:
     def __init__(self, mind: Mind) -> None:
         self.mind = mind
         self.now_us = START_US
-        self.events = [self._sealed(GoalBegun("g", MindSpec("plan")), Tip("g"))]
+        self.events = [self._sealed(GoalBegun("g", MindSpec("plan")), Head("g"))]
         self.state = self.folded()
         """Lives as long as the history, as it does in the loop."""
 
@@ -37,11 +37,11 @@ class History:
 
     def add(self, *bodies: Body) -> None:
         for body in bodies:
-            self.events.append(self._sealed(body, self.state.tip))
+            self.events.append(self._sealed(body, self.state.head))
             apply(self.state, self.events[-1])
 
-    def _sealed(self, body: Body, tip: Tip) -> Event:
-        return seal(body, tip, event_id="e", iteration=0, timestamp_us=self.now_us)
+    def _sealed(self, body: Body, head: Head) -> Event:
+        return seal(body, head, event_id="e", iteration=0, timestamp_us=self.now_us)
 
     async def step(self) -> Proposal:
         """Ask the mind once and record what it wants."""

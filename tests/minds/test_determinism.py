@@ -136,7 +136,7 @@ async def test_they_cost_no_event() -> None:
         for _ in range(100):
             drawn(goal)
 
-    assert (await run(new_world(), asks)).tip.seq == 2
+    assert (await run(new_world(), asks)).head.seq == 2
 
 
 async def test_two_goals_differ() -> None:
@@ -148,7 +148,7 @@ async def test_two_goals_differ() -> None:
 async def test_a_fork_has_what_its_parent_had_up_to_the_fork_and_its_own_from_there(code: Code) -> None:
     world = new_world()
     parent = await run(world, code)
-    last = parent.tip.seq
+    last = parent.head.seq
     flow = Flow(code)
     for at in range(1, last):
         world.clock.now += 3_600_000_000
@@ -177,7 +177,7 @@ async def test_a_fork_that_dies_is_resumed_and_can_be_forked_again() -> None:
     assert (await world.resume("fork-1")).outcome == "ended"
     first = fold(await world.store.load("fork-1"))
     world.clock.now += 3_600_000_000
-    await world.fork(first.tip.seq - 3, "fork-1", "fork-2")
+    await world.fork(first.head.seq - 3, "fork-1", "fork-2")
     assert (await world.resume("fork-2")).outcome == "ended"
     second = fold(await world.store.load("fork-2"))
     assert [origin.goal_id for origin in second.origins] == ["goal-a", "fork-1", "fork-2"]

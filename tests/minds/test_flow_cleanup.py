@@ -262,7 +262,7 @@ async def test_a_goal_that_was_cancelled_while_no_worker_had_its_code_has_the_wh
     await one.begin()
     await one.cancel()
     state = await one.world.settle()
-    assert (state.status, state.cancel_seq) == ("open", state.tip.seq)
+    assert (state.status, state.cancel_seq) == ("open", state.head.seq)
     one.world.clock.now += 3_600_000_000
     ran = await one.world.resume()
     assert ran.state.termination is not None

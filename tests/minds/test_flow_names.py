@@ -70,7 +70,7 @@ async def test_steps_with_ids_may_change_their_order(world: World, before: Code,
     recorded = (await world.store.find("goal-a")).last_seq
     made.fn = after
     ran = await world.resume()
-    assert (ran.state.waiting_for, ran.state.tip.seq) == ("person", recorded)
+    assert (ran.state.waiting_for, ran.state.head.seq) == ("person", recorded)
     await world.store.post("goal-a", "decision", {"call_id": "/ask#0.1", "decision": "answer", "value": "yes"}, key="k")
     ended = (await world.resume()).state.termination
     assert ended is not None

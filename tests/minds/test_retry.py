@@ -13,11 +13,11 @@ from perdure.errors import StepFailed
 from perdure.kernel.events import (
     Decision,
     GoalBegun,
+    Head,
     MindSpec,
     OutcomeUnknown,
     Reopened,
     Termination,
-    Tip,
     ToolCall,
     ToolError,
     ToolOutput,
@@ -320,7 +320,7 @@ async def test_an_aborted_step_is_unknown_again_and_can_be_aborted_and_retried_a
             "goal-a",
             "decision",
             {"call_id": "/bad#0.1", "decision": "abort"},
-            key=f"abort {(await state_of(world)).tip.seq}",
+            key=f"abort {(await state_of(world)).head.seq}",
         )
         aborted = await world.resume()
         assert (aborted.state.status, steps_of_end(aborted)) == ("failed", ("/bad#0",))
@@ -418,10 +418,10 @@ def test_a_failed_goal_of_a_model_is_reopened_without_a_call() -> None:
 
 
 def _history(*bodies: Any) -> GoalState:
-    events, tip = [], Tip("g")
+    events, head = [], Head("g")
     for body in bodies:
-        events.append(seal(body, tip, event_id="e", iteration=0, timestamp_us=0))
-        tip = Tip("g", events[-1].seq, events[-1].hash)
+        events.append(seal(body, head, event_id="e", iteration=0, timestamp_us=0))
+        head = Head("g", events[-1].seq, events[-1].hash)
     return fold(events)
 
 

@@ -72,7 +72,7 @@ async def drive(world: World, spec: MindSpec, outside: Outside) -> GoalState:
             assert call.unknown is not None
             verdict = "skip" if outside.effects[name_of(call.call.step)] else "retry"
             payload = {"call_id": call_id, "decision": verdict, "value": "skipped"}
-            await world.store.post("goal-a", "decision", payload, key=f"{call_id} {state.tip.seq}")
+            await world.store.post("goal-a", "decision", payload, key=f"{call_id} {state.head.seq}")
         await (world.retry() if state.status == "failed" else world.resume())
     raise AssertionError("the goal never came to its end")
 

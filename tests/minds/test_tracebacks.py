@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.errors import StepFailed
-from perdure.kernel.events import Termination, Tip, ToolError, ToolOutput, encode, seal
+from perdure.kernel.events import Head, Termination, ToolError, ToolOutput, encode, seal
 from perdure.kernel.history.compare import compare
 from perdure.minds.flow.goal import Goal
 from perdure.minds.flow.steps.tracebacks import LONGEST_BYTES, frames_of, traceback_of
@@ -227,7 +227,7 @@ async def test_a_step_that_is_done_records_no_error(world: World) -> None:
 def test_histories_that_differ_in_a_traceback_alone_are_the_same() -> None:
     def ends(traceback: str, message: str = "m") -> list[Any]:
         error = ToolError("c", message, "t", [traceback], traceback)
-        return [seal(Termination("failed", error=error), Tip("g"), event_id="e", iteration=0, timestamp_us=0)]
+        return [seal(Termination("failed", error=error), Head("g"), event_id="e", iteration=0, timestamp_us=0)]
 
     assert compare(ends("a"), ends("b")).common == 1
     assert compare(ends("a"), ends("a", "n")).common == 0

@@ -192,7 +192,7 @@ async def test_a_version_that_the_code_no_longer_has_is_a_conflict_and_records_n
             Conflict, match=rf"goal-a runs version {number} of 'mail'; this code has version 3\..*older"
         ):
             await goal.world.resume()
-        assert (await goal.state()).tip == before.tip
+        assert (await goal.state()).head == before.head
     assert not [error for error in caught if isinstance(error, Exception)], "the flow cannot catch it"
 
 

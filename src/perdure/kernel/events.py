@@ -350,12 +350,12 @@ class Event:
 
     def line(self) -> str:
         """Return the same as one line of JSON, with the payload exactly as it is stored."""
-        head = orjson.dumps({name: value for name, value in self.wire().items() if name not in ("payload", "hash")})
-        return f'{head[:-1].decode()},"payload":{self.payload},"hash":"{self.hash.hex()}"}}'
+        outer = orjson.dumps({name: value for name, value in self.wire().items() if name not in ("payload", "hash")})
+        return f'{outer[:-1].decode()},"payload":{self.payload},"hash":"{self.hash.hex()}"}}'
 
 
 @dataclass(frozen=True, slots=True)
-class Tip:
+class Head:
     """Where the history of a goal ends."""
 
     goal_id: str
@@ -417,12 +417,12 @@ def _newer(event: Event, what: str) -> Conflict:
     return Conflict(f"Event {event.seq} of {event.goal_id} was written by a newer Perdure ({what}). Update this one.")
 
 
-def seal(body: Body, tip: Tip, *, event_id: str, iteration: int, timestamp_us: int) -> Event:
-    """Make the event that carries a body and follows the tip of a history."""
+def seal(body: Body, head: Head, *, event_id: str, iteration: int, timestamp_us: int) -> Event:
+    """Make the event that carries a body and follows the head of a history."""
     name, payload = encode(body)
-    content = [tip.goal_id, tip.seq + 1, event_id, name, SCHEMA_VERSION, iteration, timestamp_us, payload]
-    hash_ = _chain(tip.hash, content)
-    return make_event(tip.goal_id, tip.seq + 1, event_id, name, iteration, timestamp_us, payload, hash_)
+    content = [head.goal_id, head.seq + 1, event_id, name, SCHEMA_VERSION, iteration, timestamp_us, payload]
+    hash_ = _chain(head.hash, content)
+    return make_event(head.goal_id, head.seq + 1, event_id, name, iteration, timestamp_us, payload, hash_)
 
 
 def expected_hash(event: Event, previous: bytes) -> bytes:

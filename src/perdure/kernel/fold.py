@@ -14,6 +14,7 @@ from perdure.kernel.events import (
     Decision,
     Event,
     GoalBegun,
+    Head,
     Hold,
     LimitName,
     LimitRaised,
@@ -24,7 +25,6 @@ from perdure.kernel.events import (
     Reopened,
     Signal,
     Termination,
-    Tip,
     ToolCall,
     ToolOutput,
     Wait,
@@ -114,7 +114,7 @@ class CallState:
         return self.decision is not None and self.decision.decision not in ("approve", "deny")
 
 
-_tip = constructor(Tip)
+_head = constructor(Head)
 _call_state = constructor(CallState)
 
 
@@ -123,7 +123,7 @@ class GoalState:
     """Everything that the events of a goal say; changed by `apply` alone."""
 
     begun: GoalBegun
-    tip: Tip
+    head: Head
     created_us: int
     updated_us: int
     limits: Limits
@@ -162,7 +162,7 @@ class GoalState:
 
     @property
     def goal_id(self) -> str:
-        return self.tip.goal_id
+        return self.head.goal_id
 
     def decider_of(self, call: ToolCall) -> str:
         """Return who decided a call: `person`, `plan`, `flow` or `model:<bot>`."""
@@ -238,15 +238,15 @@ def apply(state: GoalState, event: Event, body: Body | None = None) -> None:
 
     Raises: Damaged when it does not follow from what was before.
     """
-    if event.seq != state.tip.seq + 1:
-        raise Damaged(f"Event {state.tip.seq + 1} of {event.goal_id} is missing; {event.seq} follows instead.")
+    if event.seq != state.head.seq + 1:
+        raise Damaged(f"Event {state.head.seq + 1} of {event.goal_id} is missing; {event.seq} follows instead.")
     if state.termination is not None and event.type != "reopened":
         raise Damaged(f"Event {event.seq} of {event.goal_id} comes after the end.")
     try:
         _take(state, decode(event) if body is None else body, event)
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         raise unreadable(event, error) from error
-    state.tip = _tip(event.goal_id, event.seq, event.hash)
+    state.head = _head(event.goal_id, event.seq, event.hash)
     state.updated_us = event.timestamp_us
     state.used.iterations = max(state.used.iterations, event.iteration)
 
@@ -255,9 +255,9 @@ def _begin(event: Event) -> GoalState:
     body = decode(event)
     if event.seq != 1 or not isinstance(body, GoalBegun):
         raise Damaged(f"The history of {event.goal_id} does not begin with its goal, but with event {event.seq}.")
-    tip = Tip(event.goal_id, event.seq, event.hash)
+    head = Head(event.goal_id, event.seq, event.hash)
     origin = Origin(event.goal_id, event.seq, event.timestamp_us)
-    return GoalState(body, tip, event.timestamp_us, event.timestamp_us, body.limits, origins=[origin])
+    return GoalState(body, head, event.timestamp_us, event.timestamp_us, body.limits, origins=[origin])
 
 
 def _take(state: GoalState, body: Body, event: Event) -> None:
@@ -306,7 +306,7 @@ def _final_status(end: Termination) -> Status:
 
 def _reopen(state: GoalState, body: Reopened, event: Event) -> None:
     """Undo the end of a failed goal: steps in `again` are called again, calls in `unknown` wait for a decision."""
-    if state.termination is None or _final_status(state.termination) != "failed" or body.ended_seq != state.tip.seq:
+    if state.termination is None or _final_status(state.termination) != "failed" or body.ended_seq != state.head.seq:
         raise Damaged(f"Event {event.seq} of {event.goal_id} reopens a goal that has not failed at {body.ended_seq}.")
     state.termination = None
     state.reopenings.append(body)

@@ -16,10 +16,10 @@ from perdure.kernel.events import (
     Event,
     ForkedFrom,
     GoalBegun,
+    Head,
     Released,
     Reopened,
     Signal,
-    Tip,
     ToolOutput,
     seal,
 )
@@ -61,8 +61,8 @@ class Journal:
         self.epoch = epoch
         self._desk = desk
         self._pending: list[Event] = []
-        self._stored_seq = state.tip.seq
-        self._stored_hash = state.tip.hash
+        self._stored_seq = state.head.seq
+        self._stored_hash = state.head.hash
         self._has_let_go = False
         self._has_failed = False
         self._takes_key_of: str | None = None
@@ -90,7 +90,7 @@ class Journal:
     @classmethod
     def begin(cls, desk: Desk, body: GoalBegun, goal_id: str, start_key: str | None = None) -> "Journal":
         """Begin a new goal; it exists when the first commit has returned. A start key is used once in a store."""
-        first = seal(body, Tip(goal_id), event_id=desk.ids.event_id(), iteration=0, timestamp_us=desk.clock.now_us())
+        first = seal(body, Head(goal_id), event_id=desk.ids.event_id(), iteration=0, timestamp_us=desk.clock.now_us())
         journal = cls(desk, fold([first]), epoch=1)
         journal._pending.append(first)
         journal._stored_seq, journal._stored_hash = 0, NO_HASH
@@ -115,14 +115,14 @@ class Journal:
         """
         state = fold(parent)
         if state.termination is not None:
-            raise Conflict(f"{state.goal_id} has ended at event {state.tip.seq}; fork it before that.")
+            raise Conflict(f"{state.goal_id} has ended at event {state.head.seq}; fork it before that.")
         if state.cancel is not None:
             raise Conflict(f"{state.goal_id} was cancelled at event {state.cancel_seq}; fork it before that.")
-        left, left_hash = ForkedFrom(state.goal_id, state.tip.seq), state.tip.hash
+        left, left_hash = ForkedFrom(state.goal_id, state.head.seq), state.head.hash
         voided = tuple(state.open_calls)
         body = replace(state.begun, limits=state.limits, forked_from=left, parent=None, voided=voided)
-        state.tip = Tip(goal_id, state.tip.seq, state.tip.hash)
-        first = seal(body, state.tip, event_id=desk.ids.event_id(), iteration=0, timestamp_us=desk.clock.now_us())
+        state.head = Head(goal_id, state.head.seq, state.head.hash)
+        first = seal(body, state.head, event_id=desk.ids.event_id(), iteration=0, timestamp_us=desk.clock.now_us())
         apply(state, first, body)
         journal = cls(desk, state, epoch=1)
         journal._pending.append(first)
@@ -174,7 +174,7 @@ class Journal:
         for body in bodies:
             event = seal(
                 body,
-                self.state.tip,
+                self.state.head,
                 event_id=self._desk.ids.event_id(),
                 iteration=iteration,
                 timestamp_us=self._desk.clock.now_us(),

@@ -110,7 +110,7 @@ def summarise(
         status=status,
         created_us=state.created_us,
         updated_us=state.updated_us,
-        last_seq=state.tip.seq,
+        last_seq=state.head.seq,
         steps=state.steps,
         cost_usd=state.used.usd,
         reason=None if end is None else end.reason,

@@ -15,6 +15,7 @@ from perdure.kernel.events import (
     Decision,
     ForkedFrom,
     GoalBegun,
+    Head,
     Hold,
     LimitRaised,
     Limits,
@@ -25,7 +26,6 @@ from perdure.kernel.events import (
     Reopened,
     Signal,
     Termination,
-    Tip,
     ToolCall,
     ToolError,
     ToolOutput,
@@ -274,7 +274,7 @@ def test_a_route_documents_only_the_failures_that_it_can_have() -> None:
 
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: type(body).__name__)
 def test_every_event_fits_the_form_of_its_type(body: Body) -> None:
-    event = seal(body, Tip("g"), event_id="e1", iteration=1, timestamp_us=1).wire()
+    event = seal(body, Head("g"), event_id="e1", iteration=1, timestamp_us=1).wire()
     name = schemas()["Event"]["discriminator"]["mapping"][event["type"]]
     jsonschema_rs.Draft202012Validator({"$ref": name, "components": document()["components"]}).validate(event)
 

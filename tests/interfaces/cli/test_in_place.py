@@ -14,7 +14,7 @@ from perdure.app.goals.arguments.run_options import Manner
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.goals.run_ui.in_place import InPlace
 from perdure.interfaces.cli.goals.run_ui.run_ui import Showing, Stage
-from perdure.kernel.events import Event, GoalBegun, MindSpec, OutcomeUnknown, Tip, ToolCall, seal
+from perdure.kernel.events import Event, GoalBegun, Head, MindSpec, OutcomeUnknown, ToolCall, seal
 from perdure.kernel.fold import apply, fold
 from tests.interfaces.cli.on_terminal import CTRL_C, CTRL_D, DOWN, ENTER, ESC, UP, Program, Start
 from tests.interfaces.cli.terminal import Terminal
@@ -290,10 +290,10 @@ def test_an_unknown_outcome_is_settled_in_place(start: Start, perdure: Terminal,
 def test_why_an_outcome_is_unknown_is_said_once_before_the_question(ready: Path) -> None:
     why = OutcomeUnknown("pay.1", "Nobody knows.")
     call = ToolCall("pay.1", "pay", "exec", {"argv": ["pay"]}, "once")
-    begun = seal(GoalBegun("pay", MindSpec("plan"), str(ready)), Tip("g"), event_id="e", iteration=0, timestamp_us=0)
+    begun = seal(GoalBegun("pay", MindSpec("plan"), str(ready)), Head("g"), event_id="e", iteration=0, timestamp_us=0)
     state = fold([begun])
     for body in (call, why):
-        event = seal(body, state.tip, event_id="e", iteration=1, timestamp_us=0)
+        event = seal(body, state.head, event_id="e", iteration=1, timestamp_us=0)
         apply(state, event)
     options = Options(json=False, home=None, verbose=True, debug=False, no_input=True)
 

@@ -12,7 +12,7 @@ from perdure import Perdure
 from perdure.app.home.server_mark import marked_as_server
 from perdure.interfaces.cli.command_result import Table, print_table
 from perdure.interfaces.cli.goals.display.timeline import STATE_COLUMN, timeline
-from perdure.kernel.events import GoalBegun, MindSpec, Tip, seal
+from perdure.kernel.events import GoalBegun, Head, MindSpec, seal
 from perdure.minds.plan.mind import PlanMind
 from perdure.minds.plan.plan_file import parse_plan
 from perdure.moments import moment
@@ -137,7 +137,7 @@ def test_a_step_that_failed_says_when_it_is_tried_again() -> None:
     text = "goal: g\nsteps: [{id: a, exec: x, retry: {attempts: 3, initial: 5s, factor: 4}}]"
     history = History(PlanMind(parse_plan(text, "p")))
     history.events = [
-        seal(GoalBegun("g", MindSpec("plan", plan=text)), Tip("g"), event_id="e", iteration=0, timestamp_us=START_US)
+        seal(GoalBegun("g", MindSpec("plan", plan=text)), Head("g"), event_id="e", iteration=0, timestamp_us=START_US)
     ]
     history.state = history.folded()
 

@@ -196,7 +196,7 @@ class Goals(GoalRuns):
                 "decision",
                 content_of(chosen),
                 key=key,
-                after=state.tip.seq,
+                after=state.head.seq,
                 admit=admit,
                 created_us=now_us,  # the one moment by which it is in time: for the check above, and for the owner
             )

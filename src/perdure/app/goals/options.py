@@ -134,7 +134,7 @@ class GoalOptions:
             try:
                 return await self.goals.reopen(goal_id, manner, by="on_failed")
             except Conflict as refused:
-                is_retried = (await self.goals.state(goal_id)).tip.seq > result.state.tip.seq
+                is_retried = (await self.goals.state(goal_id)).head.seq > result.state.head.seq
                 if is_retried:
                     return await self._follow(goal_id, manner)
                 if not isinstance(refused, Owned):

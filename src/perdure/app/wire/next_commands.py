@@ -61,7 +61,7 @@ def next_commands(
 
     A state that is older or newer than the summary is not used.
     """
-    known = state if state is not None and state.tip.seq == goal.last_seq else None
+    known = state if state is not None and state.head.seq == goal.last_seq else None
     now_us = time.time_ns() // 1000 if now_us is None else now_us
     match goal.status:
         case "done":

@@ -328,7 +328,7 @@ class BackgroundRuns:
         elif not run.is_stored:
             return  # for example a lost key race: its caller gets the error
         elif run.loop is not None:
-            self._failures.note(run.goal_id, run.loop.state.tip.seq, error)
+            self._failures.note(run.goal_id, run.loop.state.head.seq, error)
         elif run.polled_seq is not None:
             self._failures.note(run.goal_id, run.polled_seq, error)
         elif run.is_unattended:
@@ -341,8 +341,8 @@ class BackgroundRuns:
         A run without progress, which recorded nothing and left the goal open, would be repeated in a tight loop.
         """
         if is_held(state):
-            self._failures.leave_alone(run.goal_id, state.tip.seq, PATIENCE_S)
-        elif state.status == "open" and state.tip.seq == run.polled_seq:
-            self._failures.leave_alone(run.goal_id, state.tip.seq, MOMENT_S)
+            self._failures.leave_alone(run.goal_id, state.head.seq, PATIENCE_S)
+        elif state.status == "open" and state.head.seq == run.polled_seq:
+            self._failures.leave_alone(run.goal_id, state.head.seq, MOMENT_S)
         else:
             self._failures.retry_now(run.goal_id)

@@ -62,7 +62,7 @@ class CleanupGrace:
         if not is_cleaning_up(state):
             return None
         if self._began_us is None:
-            self._began_us = self._now_us() if state.tip.seq == state.cancel_seq else state.cancel_us
+            self._began_us = self._now_us() if state.head.seq == state.cancel_seq else state.cancel_us
         return self._began_us + self._grace_us
 
     def is_over(self, state: GoalState) -> bool:

@@ -71,7 +71,7 @@ def admit_decision(state: GoalState, decision: Decision) -> Admit:
 
     def admit(events: Sequence[Event], pending: Sequence[InboxRow]) -> None:
         for event in events:
-            if event.seq > state.tip.seq:  # a store that repeats its transaction shows an event twice
+            if event.seq > state.head.seq:  # a store that repeats its transaction shows an event twice
                 apply(state, event)
         for row in pending:
             if row.kind == "decision" and row.payload.get("call_id") == decision.call_id:

@@ -96,7 +96,7 @@ class Decider:
             proposal = self._deliberation.take()
         if proposal is None or self._state.termination is not None:
             return None
-        has_grown = self._state.tip.seq > self._deliberation.began_seq
+        has_grown = self._state.head.seq > self._deliberation.began_seq
         self._journal.record(*proposal.markers)
         wake_us = self._take(proposal)
         return 0 if has_grown else wake_us

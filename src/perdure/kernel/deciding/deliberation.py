@@ -26,7 +26,7 @@ class Deliberation:
 
     def begin(self, state: GoalState, now_us: int) -> None:
         """Ask the mind, and do not wait for it."""
-        self.began_seq = state.tip.seq
+        self.began_seq = state.head.seq
         self._task = asyncio.create_task(_asked(self._mind, state, now_us))
         self._task.add_done_callback(self._on_end)
 

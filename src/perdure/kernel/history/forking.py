@@ -51,8 +51,8 @@ def asked_point(events: Sequence[Event], asked: ForkRequest) -> int:
     asked.require_one_place()
     state = fold(events)
     seq = _asked_seq(state, asked)
-    if not 1 <= seq <= state.tip.seq:
-        raise Conflict(f"{state.goal_id} has events 1 to {state.tip.seq}; there is no event {seq} to fork from.")
+    if not 1 <= seq <= state.head.seq:
+        raise Conflict(f"{state.goal_id} has events 1 to {state.head.seq}; there is no event {seq} to fork from.")
     return seq
 
 
@@ -97,7 +97,7 @@ def _with_voided(events: Sequence[Event]) -> GoalState:
 
 def _at_risk(state: GoalState, there: GoalState) -> list[CallState]:
     """Return the `once` calls that may have happened and that a fork would call again, in the order of their begin."""
-    return [*begun_once(there), *unresolved_after(state, there.tip.seq)]
+    return [*begun_once(there), *unresolved_after(state, there.head.seq)]
 
 
 def _asked_seq(state: GoalState, asked: ForkRequest) -> int:
@@ -143,10 +143,10 @@ def _repeated_step(state: GoalState, there: GoalState, name: str) -> str:
         step = named_step(there, name).step
     except NotFound:
         return named_step(state, name).step
-    later = (call for call in state.calls.values() if call.seq > there.tip.seq)
+    later = (call for call in state.calls.values() if call.seq > there.head.seq)
     if all(call.call.step != step for call in (*there.open_calls.values(), *later)):
         raise Invalid(
-            f"--repeat {name}: {step} is settled at event {there.tip.seq}, and the fork keeps its outcome. Remove that"
+            f"--repeat {name}: {step} is settled at event {there.head.seq}, and the fork keeps its outcome. Remove that"
             " --repeat. To call the step again, use --before."
         )
     return step

@@ -45,7 +45,7 @@ def plan_retry(state: GoalState, *, by: str, reason: str | None = None) -> Reope
     return Reopened(
         by=by,
         reason=reason,
-        ended_seq=state.tip.seq,
+        ended_seq=state.head.seq,
         again=tuple(call.call.call_id for call in calls if not may_have_happened(call)),
         unknown=tuple(call.call.call_id for call in calls if may_have_happened(call)),
     )

@@ -103,7 +103,7 @@ def _hash(state: GoalState) -> str:
         for call_id, call in state.calls.items()
     }
     content = [
-        *(state.tip.seq, state.status, state.used.iterations, state.limits, calls),
+        *(state.head.seq, state.status, state.used.iterations, state.limits, calls),
         *(_text(state.termination), _text(state.hold), [_text(body) for body in state.reopenings]),
     ]
     return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()

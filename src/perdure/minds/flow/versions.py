@@ -44,9 +44,9 @@ class Refusal:
         """
         if state.is_busy:
             return Proposal()
-        if state.tip.seq == self._seq:
+        if state.head.seq == self._seq:
             raise self.error
-        self._seq = state.tip.seq
+        self._seq = state.head.seq
         return Proposal(wake_us=now_us)
 
 

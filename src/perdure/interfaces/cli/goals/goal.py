@@ -126,7 +126,7 @@ async def replay(options: Options, *, goal: SeenGoal) -> Answer:
         row = (await p.goals.get(replayed.state.goal_id)).summary
     state = replayed.state
     seen = GoalView.of_state(state, row=row)
-    said = f"{state.tip.seq} events are as they were written."
+    said = f"{state.head.seq} events are as they were written."
     return Answer(
         {**seen.wire(), "state_hash": replayed.state_hash},
         [headline(seen), *origin(state), timeline(state), said, f"State hash: {replayed.state_hash}"],

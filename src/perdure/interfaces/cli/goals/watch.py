@@ -105,7 +105,7 @@ class _HomeAudience(Audience):
     async def _look(self, goals: Goals, goal_id: str, state: GoalState | None) -> None:
         """Say where the goal stands when it is not running, and not before the events that led there."""
         found = await goals.find(goal_id)
-        if state is None or self.is_told(found) or found.summary.last_seq != state.tip.seq:
+        if state is None or self.is_told(found) or found.summary.last_seq != state.head.seq:
             return
         seen = GoalView.of_state(state, is_running=found.is_running, row=found.summary)
         self.stands(replace(seen, next_goals=await goals.children.waiting(state)))

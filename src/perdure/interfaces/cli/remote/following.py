@@ -94,7 +94,7 @@ async def _stands(audience: Audience, goals: ServerGoals, state: GoalState, *, i
     """Say where a goal stands in which nothing happens; return whether the run is over."""
     with suppress(Unavailable):  # following it tells when that lasts
         found = await goals.get(state.goal_id)
-        if found.summary.last_seq == state.tip.seq:
+        if found.summary.last_seq == state.head.seq:
             if is_run and found.status == "waiting" and found.summary.waiting_for in _ENDS_A_RUN:
                 return True
             audience.stands(found)

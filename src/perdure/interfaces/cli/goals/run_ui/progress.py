@@ -100,8 +100,8 @@ class Lines:
 
     def begin(self, state: GoalState, *, is_after_question: bool = False) -> None:
         """See View.begin."""
-        if state.tip.seq > 1 and not is_after_question:
-            self.say(f"goal {state.goal_id}: resumed after event {state.tip.seq}")
+        if state.head.seq > 1 and not is_after_question:
+            self.say(f"goal {state.goal_id}: resumed after event {state.head.seq}")
             for call in state.open_calls.values():
                 if isinstance(call.call, Wait):
                     self.say(f"step {call.call.step}: {_opening(call.call)}")

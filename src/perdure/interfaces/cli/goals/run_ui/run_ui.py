@@ -85,7 +85,7 @@ class Stage:
         if loop.state.begun.mind.kind == "flow" and not self._showing.is_for_program:
             self.view = Lines(self._writer)  # what its steps print would break a picture that is renewed in place
         self._queue = loop.journal.queue
-        self._seen = GoalView.of_state(loop.state, queue=self._queue) if loop.state.tip.seq > 1 else None
+        self._seen = GoalView.of_state(loop.state, queue=self._queue) if loop.state.head.seq > 1 else None
         self.view.begin(loop.state, is_after_question=self._has_asked)
         loop.journal.listen(self._see)
         if not self._showing.is_for_program:
@@ -188,7 +188,7 @@ class Stage:
     def _timeline(self) -> Table:
         """Lay out what is known to be stored; what was not yet stored at the end is not told."""
         state, seen = self._state, self._seen
-        is_stored = state is not None and seen is not None and state.tip.seq == seen.summary.last_seq
+        is_stored = state is not None and seen is not None and state.head.seq == seen.summary.last_seq
         return timeline(state) if state is not None and is_stored else Table((), ())
 
     def _cut_off(self) -> list[str]:
