@@ -23,7 +23,7 @@ from perdure.kernel.events import (
     seal,
 )
 from perdure.kernel.fold import GoalState
-from perdure.kernel.journal import Desk, Journal
+from perdure.kernel.journal import Journal, JournalDeps
 from perdure.kernel.loop import Loop
 from perdure.kernel.mind import Mind, Proposal
 from perdure.kernel.ports import GoalStore, Status, Summary, Worker
@@ -156,7 +156,7 @@ async def run_goal(store: GoalStore, goal_id: str, steps: int) -> list[float]:
     """Run a goal of so many steps by the kernel's loop, and return what each took."""
     mind = CountingMind(steps)
     begun = GoalBegun("bench", MindSpec("command"), workdir="/")
-    journal = Journal.begin(Desk(store, SystemClock(), SystemIds(), WORKER), begun, goal_id)
+    journal = Journal.begin(JournalDeps(store, SystemClock(), SystemIds(), WORKER), begun, goal_id)
     await new_loop(journal, store, mind, SearchTool()).run(is_resumed=False)
     return mind.each_s[1:]
 

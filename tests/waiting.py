@@ -5,7 +5,7 @@ from typing import Literal
 
 from perdure.app.home.system import SystemClock, SystemIds, observer
 from perdure.kernel.events import Ask, GoalBegun, MindSpec, OutcomeUnknown, ToolCall
-from perdure.kernel.journal import Desk, Journal
+from perdure.kernel.journal import Journal, JournalDeps
 from perdure.kernel.ports import GoalStore, Worker
 from perdure.moments import iso
 
@@ -27,8 +27,8 @@ async def waiting_goal(
     """Make a goal whose call `pay.1` waits for a person; return its id."""
     ids = SystemIds()
     spec = MindSpec("plan", plan=PLAN) if waits_for == "unknown" else MindSpec("model")
-    desk = Desk(store, SystemClock(), ids, worker_of(workdir), queue)
-    journal = Journal.begin(desk, GoalBegun("pay", spec, workdir=str(workdir)), ids.goal_id("pay"))
+    deps = JournalDeps(store, SystemClock(), ids, worker_of(workdir), queue)
+    journal = Journal.begin(deps, GoalBegun("pay", spec, workdir=str(workdir)), ids.goal_id("pay"))
     journal.record(CALL, is_decision=True)
     if waits_for == "unknown":
         journal.record(OutcomeUnknown("pay.1", "Nobody knows."))
@@ -39,9 +39,9 @@ async def waiting_goal(
 async def unanswered_goal(store: GoalStore, workdir: Path, until_us: int, *, queue: str = "cli") -> str:
     """Make a goal whose question `sure.1` waits for an answer until a moment; return its id."""
     ids = SystemIds()
-    desk = Desk(store, SystemClock(), ids, worker_of(workdir), queue)
+    deps = JournalDeps(store, SystemClock(), ids, worker_of(workdir), queue)
     begun = GoalBegun("publish", MindSpec("model"), workdir=str(workdir))
-    journal = Journal.begin(desk, begun, ids.goal_id("publish"))
+    journal = Journal.begin(deps, begun, ids.goal_id("publish"))
     journal.record(Ask("sure.1", "sure", "Publish?", ("yes", "no"), iso(until_us)), is_decision=True)
     await journal.commit(release=True)
     return journal.goal_id

@@ -7,7 +7,7 @@ from pathlib import Path
 from perdure import Perdure
 from perdure.app.home.system import SystemClock, SystemIds, is_dead, observer
 from perdure.kernel.events import Body, GoalBegun, MindSpec, ToolCall
-from perdure.kernel.journal import Desk, Journal
+from perdure.kernel.journal import Journal, JournalDeps
 from perdure.kernel.ports import Worker
 
 CALL = ToolCall("work.1", "work", "exec", {"argv": ["true"]}, "idempotent")
@@ -28,9 +28,9 @@ async def left_by_dead_worker(
     Without deaths, its worker has released it.
     """
     home, store, ids = p.settings.home, p.database.state_store(), SystemIds()
-    desk = Desk(store, SystemClock(), ids, dead_worker(home), queue)
+    deps = JournalDeps(store, SystemClock(), ids, dead_worker(home), queue)
     begun = GoalBegun("work", MindSpec("plan", plan=plan), workdir=str(workdir or home))
-    journal = Journal.begin(desk, begun, ids.goal_id("work"))
+    journal = Journal.begin(deps, begun, ids.goal_id("work"))
     journal.record(*(bodies or (CALL,)), is_decision=True)
     await journal.commit(release=deaths == 0)
     await claim_by_dead_workers(p, journal.goal_id, range(1, deaths))

@@ -22,7 +22,7 @@ from perdure.kernel.events import (
     ToolOutput,
 )
 from perdure.kernel.fold import fold
-from perdure.kernel.journal import Desk, Journal
+from perdure.kernel.journal import Journal, JournalDeps
 from perdure.kernel.ports import Worker
 from tests.contracts.histories import HELLO, OTHER, WORKER, Stored, begin
 
@@ -48,8 +48,8 @@ async def deaths(stored: Stored, goal_id: str = "g") -> int:
     return (await stored.store.find(goal_id)).deaths
 
 
-def desk(stored: Stored, worker: Worker) -> Desk:
-    return Desk(stored.store, SystemClock(), SystemIds(), worker)
+def deps(stored: Stored, worker: Worker) -> JournalDeps:
+    return JournalDeps(stored.store, SystemClock(), SystemIds(), worker)
 
 
 async def killed(stored: Stored, goal_id: str = "g", *, times: int = 1) -> Journal:
@@ -57,7 +57,7 @@ async def killed(stored: Stored, goal_id: str = "g", *, times: int = 1) -> Journ
 
     As a runner does, the journal begins with the deaths that the row has after the claim.
     """
-    journal = Journal.begin(desk(stored, WORKER), GoalBegun("echo", MindSpec("command")), goal_id)
+    journal = Journal.begin(deps(stored, WORKER), GoalBegun("echo", MindSpec("command")), goal_id)
     journal.record(CALL, QUESTION, is_decision=True)
     await journal.commit()
     worker, epoch = WORKER, 1
@@ -65,7 +65,7 @@ async def killed(stored: Stored, goal_id: str = "g", *, times: int = 1) -> Journ
         worker = replace(WORKER, id=f"next{number}")
         epoch = await stored.leases.claim(goal_id, worker)
     state = fold(await stored.store.load(goal_id))
-    return Journal(desk(stored, worker), state, epoch, deaths=await deaths(stored, goal_id))
+    return Journal(deps(stored, worker), state, epoch, deaths=await deaths(stored, goal_id))
 
 
 async def test_a_claim_after_a_release_counts_no_death(stored: Stored) -> None:
@@ -153,7 +153,7 @@ async def test_a_fork_of_a_goal_that_killed_its_workers_has_no_deaths_and_is_not
     journal = await killed(stored, times=3)
     journal.record(HELD)
     await journal.commit(release=True)
-    fork = Journal.fork(desk(stored, OTHER), await stored.store.load("g"), "f")
+    fork = Journal.fork(deps(stored, OTHER), await stored.store.load("g"), "f")
     await fork.commit(release=True)
     found = await stored.store.find("f")
     assert (found.deaths, found.status, fork.state.hold) == (0, "open", None)

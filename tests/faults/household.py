@@ -158,7 +158,7 @@ class Household:
         worker = self._world.new_worker()
         await self._world.leases.renew(worker, 30)
         self.created.append(goal_id)
-        journal = Journal.begin(self._world._desk(worker), begun, goal_id, start_key=key)
+        journal = Journal.begin(self._world._journal_deps(worker), begun, goal_id, start_key=key)
         await journal.commit(release=True)
 
     def _ensure_run(self, goal_id: str, parent_id: str) -> None:

@@ -14,7 +14,7 @@ from perdure.kernel.events import GoalBegun, Limits, MindSpec, ToolCall, ToolErr
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.history.reopening import plan_retry
 from perdure.kernel.inbox import drain
-from perdure.kernel.journal import Desk, Journal
+from perdure.kernel.journal import Journal, JournalDeps
 from perdure.kernel.loop import Loop, RunResult
 from perdure.kernel.mind import Mind, Proposal
 from perdure.kernel.ports import GoalStore, Leases, Worker
@@ -159,7 +159,7 @@ class World:
         await self.leases.renew(worker, 30)
         spec = MindSpec("plan", plan=plan) if isinstance(plan, str) else plan
         begun = GoalBegun("a", spec, limits=limits or Limits(), workdir="/")
-        journal = Journal.begin(self._desk(worker), begun, goal_id, start_key=key)
+        journal = Journal.begin(self._journal_deps(worker), begun, goal_id, start_key=key)
         return await self._run(journal, worker, is_resumed=False)
 
     async def script(self, *decisions: Proposal, goal_id: str = "goal-a", limits: Limits | None = None) -> RunResult:
@@ -192,7 +192,7 @@ class World:
         worker = self.new_worker()
         await self.leases.renew(worker, 30)
         events, key_of = (await self.store.load(goal_id))[:at], goal_id if take_key is not None else None
-        journal = Journal.fork(self._desk(worker), events, fork_id, take_key, takes_key_of=key_of)
+        journal = Journal.fork(self._journal_deps(worker), events, fork_id, take_key, takes_key_of=key_of)
         await journal.commit(release=True)
         return journal.state
 
@@ -208,7 +208,7 @@ class World:
         await self.leases.renew(worker, 30)
         epoch = await self.leases.claim(goal_id, worker, reopen=reopen)
         state = fold(await self.store.load(goal_id))
-        return Journal(self._desk(worker), state, epoch)
+        return Journal(self._journal_deps(worker), state, epoch)
 
     def _loop(self, journal: Journal) -> Loop:
         loop = Loop(journal, self.store, self._run_context(journal), self.clock)
@@ -225,5 +225,5 @@ class World:
         tools = Toolbox([given, *made.sources])
         return RunContext(made.mind, tools, self.policy, *others, children=self.children)
 
-    def _desk(self, worker: Worker) -> Desk:
-        return Desk(self.store, self.clock, self.ids, worker)
+    def _journal_deps(self, worker: Worker) -> JournalDeps:
+        return JournalDeps(self.store, self.clock, self.ids, worker)

@@ -54,7 +54,7 @@ class ChildrenInTurn:
         spec = MindSpec("flow", flow=asked["flow"], at=asked["at"], args=asked["args"])
         begun = GoalBegun("a", spec, workdir="/", parent=ParentCall(parent.goal_id, call.call_id))
         key = start_key(parent.goal_id, call.call_id)
-        journal = Journal.begin(self.world._desk(worker), begun, asked["goal_id"], start_key=key)
+        journal = Journal.begin(self.world._journal_deps(worker), begun, asked["goal_id"], start_key=key)
         self.created.append(asked["goal_id"])
         await self.world._run(journal, worker, is_resumed=False)
 

@@ -304,7 +304,7 @@ async def test_a_goal_without_any_call_is_cancelled_at_once() -> None:
         await goal.signal("never")
 
     one = life(never_begun)
-    journal = Journal.begin(one.world._desk(one.world.new_worker()), begun_of(one), "goal-a")
+    journal = Journal.begin(one.world._journal_deps(one.world.new_worker()), begun_of(one), "goal-a")
     await journal.commit(release=True)
     one.is_live = False
     await one.cancel()

@@ -32,8 +32,8 @@ Listener = Callable[[Sequence[Event], GoalState], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
-    """What somebody writes with: where to, at what time, under which ids, and who."""
+class JournalDeps:
+    """What a journal is written with: the store, the clock, the ids and the worker."""
 
     store: StateStore
     clock: Clock
@@ -55,11 +55,11 @@ class Journal:
     """The one writer of a goal's history, and the state that it leads to."""
 
     def __init__(
-        self, desk: Desk, state: GoalState, epoch: int, *, woken_us: int | None = None, deaths: int = 0
+        self, deps: JournalDeps, state: GoalState, epoch: int, *, woken_us: int | None = None, deaths: int = 0
     ) -> None:
         self.state = state
         self.epoch = epoch
-        self._desk = desk
+        self._deps = deps
         self._pending: list[Event] = []
         self._stored_seq = state.head.seq
         self._stored_hash = state.head.hash
@@ -85,13 +85,13 @@ class Journal:
     @property
     def store(self) -> StateStore:
         """Where the history is stored."""
-        return self._desk.store
+        return self._deps.store
 
     @classmethod
-    def begin(cls, desk: Desk, body: GoalBegun, goal_id: str, start_key: str | None = None) -> "Journal":
+    def begin(cls, deps: JournalDeps, body: GoalBegun, goal_id: str, start_key: str | None = None) -> "Journal":
         """Begin a new goal; it exists when the first commit has returned. A start key is used once in a store."""
-        first = seal(body, Head(goal_id), event_id=desk.ids.event_id(), iteration=0, timestamp_us=desk.clock.now_us())
-        journal = cls(desk, fold([first]), epoch=1)
+        first = seal(body, Head(goal_id), event_id=deps.ids.event_id(), iteration=0, timestamp_us=deps.clock.now_us())
+        journal = cls(deps, fold([first]), epoch=1)
         journal._pending.append(first)
         journal._stored_seq, journal._stored_hash = 0, NO_HASH
         journal.start_key = start_key
@@ -100,7 +100,7 @@ class Journal:
     @classmethod
     def fork(
         cls,
-        desk: Desk,
+        deps: JournalDeps,
         parent: Sequence[Event],
         goal_id: str,
         start_key: str | None = None,
@@ -122,9 +122,9 @@ class Journal:
         voided = tuple(state.open_calls)
         body = replace(state.begun, limits=state.limits, forked_from=left, parent=None, voided=voided)
         state.head = Head(goal_id, state.head.seq, state.head.hash)
-        first = seal(body, state.head, event_id=desk.ids.event_id(), iteration=0, timestamp_us=desk.clock.now_us())
+        first = seal(body, state.head, event_id=deps.ids.event_id(), iteration=0, timestamp_us=deps.clock.now_us())
         apply(state, first, body)
-        journal = cls(desk, state, epoch=1)
+        journal = cls(deps, state, epoch=1)
         journal._pending.append(first)
         journal._stored_seq, journal._stored_hash = left.seq, left_hash
         journal.start_key = start_key
@@ -138,7 +138,7 @@ class Journal:
     @property
     def queue(self) -> str:
         """The queue that the goal is in."""
-        return self._desk.queue
+        return self._deps.queue
 
     @property
     def deaths(self) -> int:
@@ -152,7 +152,7 @@ class Journal:
 
     def now_us(self) -> int:
         """Read the clock that events are stamped by."""
-        return self._desk.clock.now_us()
+        return self._deps.clock.now_us()
 
     def has_let_go(self) -> bool:
         """Tell whether the goal was given back by the last commit."""
@@ -175,9 +175,9 @@ class Journal:
             event = seal(
                 body,
                 self.state.head,
-                event_id=self._desk.ids.event_id(),
+                event_id=self._deps.ids.event_id(),
                 iteration=iteration,
-                timestamp_us=self._desk.clock.now_us(),
+                timestamp_us=self._deps.clock.now_us(),
             )
             apply(self.state, event, body)
             self._pending.append(event)
@@ -214,7 +214,7 @@ class Journal:
             return Appended(self._stored_seq, inbox_waiting=False)
         self._has_failed = True
         failpoints.hit("kernel.append.before")
-        done = await self._desk.store.append_event(
+        done = await self._deps.store.append_event(
             self.goal_id,
             self._pending,
             expected_seq=self._stored_seq,
@@ -222,7 +222,7 @@ class Journal:
             epoch=self.epoch,
             summary=self._summary(is_due=is_due),
             key=key,
-            worker=self._desk.worker.id,
+            worker=self._deps.worker.id,
             taken=taken,
             release=release,
             takes_key_of=self._takes_key_of,
@@ -248,7 +248,7 @@ class Journal:
             self.state,
             start_key=self.start_key,
             woken_us=self._woken_us,
-            queue=self._desk.queue,
+            queue=self._deps.queue,
             deaths=self._deaths,
         )
         return replace(found, due_us=found.updated_us) if is_due else found

@@ -16,7 +16,7 @@ from perdure import Perdure
 from perdure.app.home.system import SystemClock, SystemIds, WorkerIdentity
 from perdure.interfaces.cli.errors import run
 from perdure.kernel.events import GoalBegun, MindSpec, Termination, ToolCall, encode, fingerprint
-from perdure.kernel.journal import Desk, Journal
+from perdure.kernel.journal import Journal, JournalDeps
 from tests.waiting import waiting_goal, worker_of
 
 CALL = ToolCall("c1", "write", "exec", {"argv": ["rm", "-r", "\x1b[8mhidden"]}, "once")
@@ -34,7 +34,7 @@ def goal(ready: Path, tmp_path: Path) -> Iterator[str]:
             await p.database.leases(boottime_s=clock.boottime_s, is_dead=lambda _name: False).renew(identity.worker, 60)
             ids = SystemIds()
             begun = GoalBegun("tidy up", MindSpec("model"), workdir=str(ready))
-            journal = Journal.begin(Desk(store, clock, ids, identity.worker), begun, ids.goal_id("tidy up"))
+            journal = Journal.begin(JournalDeps(store, clock, ids, identity.worker), begun, ids.goal_id("tidy up"))
             journal.record(CALL, is_decision=True)
             await journal.commit()
             return journal.goal_id
@@ -82,8 +82,8 @@ def test_a_decision_that_a_goal_ended_before_is_shown_as_too_late(
             store = p.database.state_store()
             goal_id = await waiting_goal(store, "unknown", ready, is_held=True)
             await store.post(goal_id, "decision", {"call_id": "pay.1", "decision": "retry"}, key="k")
-            desk = Desk(store, SystemClock(), SystemIds(), worker_of(ready))
-            journal = Journal(desk, await p.goals.state(goal_id), epoch=1)
+            deps = JournalDeps(store, SystemClock(), SystemIds(), worker_of(ready))
+            journal = Journal(deps, await p.goals.state(goal_id), epoch=1)
             journal.record(Termination("failed"))
             await journal.commit(release=True)
             return goal_id

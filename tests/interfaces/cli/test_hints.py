@@ -28,7 +28,7 @@ from perdure.kernel.events import (
     Wait,
 )
 from perdure.kernel.fold import GoalState
-from perdure.kernel.journal import Desk, Journal
+from perdure.kernel.journal import Journal, JournalDeps
 from perdure.minds.command import CommandMind
 from tests.interfaces.cli.terminal import Terminal
 from tests.minds.history import History
@@ -138,9 +138,9 @@ def cut(ready: Path, tmp_path: Path) -> str:
 
     async def begin() -> str:
         async with Perdure.open() as p:
-            ids, desk = SystemIds(), Desk(p.database.state_store(), SystemClock(), SystemIds(), identity.worker)
+            ids, deps = SystemIds(), JournalDeps(p.database.state_store(), SystemClock(), SystemIds(), identity.worker)
             begun = GoalBegun("true", MindSpec("command"), workdir=str(ready))
-            journal = Journal.begin(desk, begun, ids.goal_id("true"))
+            journal = Journal.begin(deps, begun, ids.goal_id("true"))
             journal.record(ToolCall("command.1", "command", "exec", {"argv": ["true"]}, "once"), is_decision=True)
             await journal.commit()
             return journal.goal_id

@@ -10,7 +10,7 @@ import pytest
 from perdure import Perdure
 from perdure.app.home.system import SystemClock, SystemIds, WorkerIdentity
 from perdure.kernel.events import GoalBegun, MindSpec, Reason, Termination
-from perdure.kernel.journal import Desk, Journal
+from perdure.kernel.journal import Journal, JournalDeps
 from perdure.kernel.ports import Worker
 
 
@@ -20,8 +20,8 @@ async def cancelled_late(worker: Worker, workdir: Path, reason: Reason) -> tuple
         store, ids = p.database.state_store(), SystemIds()
         leases = p.database.leases(boottime_s=SystemClock().boottime_s, is_dead=lambda _name: False)
         await leases.renew(worker, 60)
-        desk = Desk(store, SystemClock(), ids, worker, "cli")
-        journal = Journal.begin(desk, GoalBegun("pay", MindSpec("model"), workdir=str(workdir)), ids.goal_id("pay"))
+        deps = JournalDeps(store, SystemClock(), ids, worker, "cli")
+        journal = Journal.begin(deps, GoalBegun("pay", MindSpec("model"), workdir=str(workdir)), ids.goal_id("pay"))
         await journal.commit()
         command = (sys.executable, "-m", "perdure", "goal", "cancel", journal.goal_id)
         cancel = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE)

@@ -10,7 +10,7 @@ from perdure.app.workers.worker import LocalWorker
 from perdure.errors import PerdureError
 from perdure.kernel.fold import fold
 from perdure.kernel.history.replay import require_unchanged
-from perdure.kernel.journal import Desk, Journal
+from perdure.kernel.journal import Journal, JournalDeps
 from perdure.kernel.ports import ClaimedGoal, Clock, Ids, Leases, OwnerSilent, StateStore, Worker
 
 _RELEASE_S = 2.0
@@ -38,9 +38,9 @@ class Ownership:
         self._worker = worker
         self._end_forks = end_forks
 
-    def desk(self, worker: Worker, queue: str = "cli") -> Desk:
+    def journal_deps(self, worker: Worker, queue: str = "cli") -> JournalDeps:
         """Return what the journal of a goal of this worker writes with."""
-        return Desk(self._store, self._clock, self._ids, worker, queue)
+        return JournalDeps(self._store, self._clock, self._ids, worker, queue)
 
     @asynccontextmanager
     async def claimed(  # noqa: PLR0913 (see Leases.claim; and a claim that was made)
@@ -71,8 +71,8 @@ class Ownership:
             woken_us = summary.due_us if is_woken else None
             events = await self._store.load(goal_id)
             require_unchanged(events, goal_id)
-            desk = self.desk(worker, summary.queue)
-            journal = Journal(desk, fold(events), epoch, woken_us=woken_us, deaths=summary.deaths)
+            deps = self.journal_deps(worker, summary.queue)
+            journal = Journal(deps, fold(events), epoch, woken_us=woken_us, deaths=summary.deaths)
             is_stored_as_due = summary.due_us is not None and summary.due_us <= summary.updated_us
             journal.is_due_if_left = journal.is_due_if_left or is_stored_as_due
         except BaseException:

@@ -253,7 +253,9 @@ class Runner:
         begun = fold(events).begun
         goal_id = self._ids.goal_id(_title(begun.mind, begun.text))
         async with self.process.holding(goal_id) as worker:
-            journal = Journal.fork(self._ownership.desk(worker), events, goal_id, key, takes_key_of=takes_key_of)
+            journal = Journal.fork(
+                self._ownership.journal_deps(worker), events, goal_id, key, takes_key_of=takes_key_of
+            )
             await journal.commit(key=call_key, release=True)
             return journal.state
 
@@ -282,7 +284,9 @@ class Runner:
 
         After a crash between the two, the folder is made when the goal is resumed.
         """
-        journal = Journal.begin(self._ownership.desk(worker, manner.queue), new.begun, new.goal_id, start_key=key)
+        journal = Journal.begin(
+            self._ownership.journal_deps(worker, manner.queue), new.begun, new.goal_id, start_key=key
+        )
         self._setup.listen_to(journal)
         if (folder := new.folder) is not None:
             journal.listen(lambda events, _state: ensure_folder(folder) if events and events[0].seq == 1 else None)
