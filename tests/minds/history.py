@@ -3,6 +3,7 @@
 from perdure.kernel.events import (
     Body,
     Decision,
+    DecisionKind,
     Event,
     GoalBegun,
     Head,
@@ -10,7 +11,6 @@ from perdure.kernel.events import (
     OutcomeUnknown,
     ToolError,
     ToolOutput,
-    Verdict,
     seal,
 )
 from perdure.kernel.fold import apply, fold
@@ -67,5 +67,5 @@ class History:
     def lose(self, call_id: str) -> None:
         self.add(OutcomeUnknown(call_id, "the worker died"))
 
-    def decide(self, call_id: str, verdict: Verdict, value: object = None) -> None:
+    def decide(self, call_id: str, verdict: DecisionKind, value: object = None) -> None:
         self.add(Decision(call_id, verdict, value, by="ann"))

@@ -8,7 +8,7 @@ from typing import get_args
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perdure.kernel.events import Action, Ask, ToolCall, Verdict
+from perdure.kernel.events import Action, Ask, DecisionKind, ToolCall
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.mind import Proposal
 from perdure.minds.plan.mind import PlanMind
@@ -19,7 +19,7 @@ from tests.minds.history import SECOND_US, History
 
 WORKS: Sequence[Work] = (Exec(("x",)), Exec(("x",)), Question("q"), Question("q", ("yes", "no")), Pause(seconds=1))
 ANSWERS = ("yes", "no")
-LOST: Sequence[Verdict] = ("retry", "skip", "abort")
+LOST: Sequence[DecisionKind] = ("retry", "skip", "abort")
 PATIENCE = 500
 """No plan of the sizes below has so many decisions in it."""
 
@@ -135,7 +135,7 @@ class World:
     def settle(self, each: CallState) -> None:
         name = each.call.call_id
         if not isinstance(each.call, ToolCall):
-            ends: Sequence[Verdict] = ("answer", "skip", "abort") if isinstance(each.call, Ask) else ("elapsed",)
+            ends: Sequence[DecisionKind] = ("answer", "skip", "abort") if isinstance(each.call, Ask) else ("elapsed",)
             verdict = self.data.draw(st.sampled_from(ends))
             self.history.decide(
                 name, verdict, self.data.draw(st.sampled_from(ANSWERS)) if verdict == "answer" else None

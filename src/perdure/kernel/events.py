@@ -27,7 +27,7 @@ FRAME_BYTES = 400
 """How many bytes of JSON an event has at most beside its payload: ids, seq, type, timestamp and hash."""
 
 Effect = Literal["pure", "idempotent", "once"]
-Verdict = Literal["approve", "deny", "answer", "retry", "skip", "abort", "elapsed", "cancel"]
+DecisionKind = Literal["approve", "deny", "answer", "retry", "skip", "abort", "elapsed", "cancel"]
 Reason = Literal["done", "failed", "blocked", "no_progress", "repeated_failure", "cancelled", "fatal_error"]
 LimitName = Literal["iterations", "tokens", "usd", "seconds"]
 Happened = Literal["yes", "no", "unknown"]
@@ -214,7 +214,7 @@ class Decision:
     """A person, a policy, a timer or the flow itself settled an open call."""
 
     call_id: str
-    decision: Verdict
+    decision: DecisionKind
     value: Any = None
     by: str = "person"
     shown_sha256: str | None = None

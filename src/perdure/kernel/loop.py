@@ -222,7 +222,7 @@ class Loop:
         is_limited = state.reached_limit is not None and not is_cleaning_up(state)
         if state.termination is not None or self._is_stopping or is_limited:
             return None
-        end = guards.verdict(state)
+        end = guards.termination(state)
         if end is not None:
             await self._end_by_guard(end)
             return None

@@ -12,7 +12,7 @@ def test_an_approval_shows_exactly_what_is_run_and_leaves_it_by_default() -> Non
     assert offer is not None
     assert "pay.1: exec, once" in offer.shown
     assert "\x1b" not in offer.shown
-    assert [option.verdict for option in offer.options] == ["approve", "deny", None]
+    assert [option.kind for option in offer.options] == ["approve", "deny", None]
     assert offer.options[offer.default] is LATER
 
 

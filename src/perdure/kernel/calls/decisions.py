@@ -8,11 +8,11 @@ from perdure.kernel.events import (
     Ask,
     Body,
     Decision,
+    DecisionKind,
     Event,
     ToolCall,
     ToolError,
     ToolOutput,
-    Verdict,
     Wait,
     fingerprint,
 )
@@ -22,7 +22,7 @@ from perdure.kernel.ports import Admit, InboxRow
 from perdure.moments import moment, moment_us
 
 _LONGEST_ANSWER = 100
-BY_PERSON: tuple[Verdict, ...] = ("approve", "deny", "answer", "retry", "skip", "abort")
+BY_PERSON: tuple[DecisionKind, ...] = ("approve", "deny", "answer", "retry", "skip", "abort")
 """What somebody may decide; a timer's `elapsed` is the kernel's own."""
 
 
@@ -31,7 +31,7 @@ class TooLate(Conflict):
 
 
 def choose(
-    state: GoalState, verdict: str, call_id: str | None, value: Any = None, *, now_us: int | None = None
+    state: GoalState, kind: str, call_id: str | None, value: Any = None, *, now_us: int | None = None
 ) -> Decision:
     """Make the decision that settles a call; without an id, the only one that it fits.
 
@@ -41,21 +41,21 @@ def choose(
     Raises: Invalid when it is no decision, or no answer to the question; TooLate; Conflict when it fits nothing that
     is open.
     """
-    if verdict not in BY_PERSON:
-        raise Invalid(f"{verdict!r} is no decision; known are {', '.join(BY_PERSON)}.")
+    if kind not in BY_PERSON:
+        raise Invalid(f"{kind!r} is no decision; known are {', '.join(BY_PERSON)}.")
     late = _timed_out(state, now_us)
-    fitting = [call for name, call in state.open_calls.items() if _fits(call, verdict) and name not in late]
+    fitting = [call for name, call in state.open_calls.items() if _fits(call, kind) and name not in late]
     chosen = [call for call in fitting if call_id in (None, call.call.call_id)]
     missed = [said for name, said in late.items() if call_id in (None, name)]
-    if not chosen and verdict == "answer" and missed:
+    if not chosen and kind == "answer" and missed:
         raise TooLate(missed[-1])
     if len(chosen) != 1:
-        raise _refusal(state, verdict, call_id, [call.call.call_id for call in fitting])
+        raise _refusal(state, kind, call_id, [call.call.call_id for call in fitting])
     call = chosen[0].call
     if isinstance(call, Ask) and call.options is not None and value not in call.options:
         raise Invalid(f"{value!r} is no answer to {call.question!r}; it has the options {', '.join(call.options)}.")
-    shown = fingerprint(chosen[0].payload) if verdict in ("approve", "deny") else None
-    return Decision(call.call_id, verdict, value, shown_sha256=shown)
+    shown = fingerprint(chosen[0].payload) if kind in ("approve", "deny") else None
+    return Decision(call.call_id, kind, value, shown_sha256=shown)
 
 
 def admit_decision(state: GoalState, decision: Decision) -> Admit:
@@ -168,8 +168,8 @@ def timed_out(call: CallState) -> str:
     return f"{call.call.call_id} timed out at {moment(moment_us(until))}" if until else f"{call.call.call_id} timed out"
 
 
-def _fits(call: CallState, verdict: str) -> bool:
-    match verdict:
+def _fits(call: CallState, kind: str) -> bool:
+    match kind:
         case "approve" | "deny":
             return call.awaits_approval
         case "answer":
@@ -182,24 +182,24 @@ def _fits(call: CallState, verdict: str) -> bool:
 
 def _takes(call: CallState) -> str:
     """Say which decisions an open call takes."""
-    return " or ".join(verdict for verdict in BY_PERSON if _fits(call, verdict)) or "no decision while it runs"
+    return " or ".join(kind for kind in BY_PERSON if _fits(call, kind)) or "no decision while it runs"
 
 
-def _refusal(state: GoalState, verdict: str, call_id: str | None, fitting: list[str]) -> Conflict:
+def _refusal(state: GoalState, kind: str, call_id: str | None, fitting: list[str]) -> Conflict:
     if call_id is None and fitting:
-        return Conflict(f"Several calls of {state.goal_id} can take {verdict!r}: name one of {', '.join(fitting)}.")
+        return Conflict(f"Several calls of {state.goal_id} can take {kind!r}: name one of {', '.join(fitting)}.")
     known = _last_decided(state) if call_id is None else state.calls.get(call_id)
     settled = None if known is None else _settled(known)
     if settled is not None and call_id is not None:
         return Conflict(f"{settled}.")
-    if verdict == "answer" and call_id is None and settled is None:
+    if kind == "answer" and call_id is None and settled is None:
         return Conflict(_no_question(state))
     what = "Nothing" if call_id is None else f"No call {call_id!r}"
     instead = f"; {', '.join(fitting)} would" if fitting else ""
     takes = [f"{name} takes {_takes(call)}" for name, call in state.open_calls.items()]
     is_open = f"; {', '.join(takes)}" if takes and not fitting else ""
     before = f"; {settled}" if settled is not None and not fitting else ""
-    return Conflict(f"{what} in {state.goal_id} waits for {verdict!r}{instead}{is_open}{before}.")
+    return Conflict(f"{what} in {state.goal_id} waits for {kind!r}{instead}{is_open}{before}.")
 
 
 def _no_question(state: GoalState) -> str:
@@ -220,11 +220,11 @@ def _doing(call: CallState) -> str:
     return "waits" if isinstance(call.call, Wait) else f"takes {_takes(call)}"
 
 
-def _named(verdict: object, value: object) -> str:
+def _named(kind: object, value: object) -> str:
     """Name a decision with what was answered, cut where that is long."""
     answer = "" if value is None else repr(value)
     shown = answer if len(answer) <= _LONGEST_ANSWER else f"{answer[:_LONGEST_ANSWER]}…"
-    return f"{verdict} {shown}".strip()
+    return f"{kind} {shown}".strip()
 
 
 def _settled(call: CallState) -> str | None:

@@ -12,7 +12,7 @@ from perdure.kernel.fold import CallState, GoalState
 TIMES = 3
 
 
-def verdict(state: GoalState) -> Termination | None:
+def termination(state: GoalState) -> Termination | None:
     """Return the end of a goal in which the last three decisions of a model led nowhere."""
     if not (state.governed or state.messages) or state.termination is not None:
         return None

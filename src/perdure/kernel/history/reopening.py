@@ -6,7 +6,7 @@ from typing import Any
 
 from perdure.errors import Conflict
 from perdure.kernel.calls.cancellation import is_cancelled_by_flow
-from perdure.kernel.events import Event, Limits, Reopened, Termination, Verdict, content_of, is_same_content
+from perdure.kernel.events import DecisionKind, Event, Limits, Reopened, Termination, content_of, is_same_content
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.history.repetition import cleanup_steps, may_have_happened
 from perdure.kernel.history.step_names import branch_of, is_marker, may_follow
@@ -106,8 +106,8 @@ def _has_failed(call: CallState) -> bool:
     return _is_decided(call, "abort")
 
 
-def _is_decided(call: CallState, verdict: Verdict) -> bool:
-    return call.decision is not None and call.decision.decision == verdict
+def _is_decided(call: CallState, kind: DecisionKind) -> bool:
+    return call.decision is not None and call.decision.decision == kind
 
 
 def _cancelled_by_failure(state: GoalState, failed: Sequence[CallState]) -> list[CallState]:

@@ -30,7 +30,7 @@ from perdure.memory.record import TOMBSTONE, Plain
 DAY_MS = 24 * 60 * 60 * 1000
 _NORMAL = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
 
-Verdict = Literal["keep", "archive", "forget", "drop"]
+RetentionAction = Literal["keep", "archive", "forget", "drop"]
 
 
 @dataclass
@@ -55,7 +55,7 @@ class Survey:
             found = (happened(line) or "", line.offset)
             self.newest[mark] = max(found, self.newest.get(mark, found))
 
-    def judge(self, line: Line) -> Verdict:
+    def action_for(self, line: Line) -> RetentionAction:
         """Decide what becomes of a line. What is damaged stays; nothing is thrown away because it cannot be read."""
         if self.departed.is_forgotten(line):
             return "forget"
@@ -86,14 +86,14 @@ class Removal:
     gone: "array[int]" = field(default_factory=lambda: array("Q"))
     archived: "dict[str, array[int]]" = field(default_factory=lambda: defaultdict(lambda: array("Q")))
 
-    def take(self, line: Line, verdict: Verdict) -> None:
-        """Take note of a verdict."""
-        if verdict == "keep":
+    def take(self, line: Line, action: RetentionAction) -> None:
+        """Record what happens to a line."""
+        if action == "keep":
             self.kept += line.is_served and not is_tombstone(line)
             return
-        self.forgotten += verdict == "forget"
+        self.forgotten += action == "forget"
         self.gone.extend((line.offset, line.length))
-        if verdict == "archive":
+        if action == "archive":
             self.archived[(happened(line) or "")[:4]].extend((line.offset, line.length))
 
     def parts(self) -> Iterator[range]:
@@ -203,7 +203,7 @@ def _planned(log: Log, since: str) -> Plain:
 def _removal(source: OpenFile, size: int, survey: Survey, places: Places) -> Removal:
     removal = Removal()
     for line in lines_of(source.fd, places.log, end=size):
-        removal.take(line, survey.judge(line))
+        removal.take(line, survey.action_for(line))
     return removal
 
 

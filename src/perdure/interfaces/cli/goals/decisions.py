@@ -184,12 +184,12 @@ async def decide(
     resume: Resume = False,
 ) -> Answer:
     """Settle a call whose outcome nobody knows."""
-    call, verdict = (None, decision[0]) if len(decision) == 1 else (decision[0], decision[-1])
+    call, kind = (None, decision[0]) if len(decision) == 1 else (decision[0], decision[-1])
     filled(call)
-    if len(decision) > 2 or verdict not in DECISIONS:
+    if len(decision) > 2 or kind not in DECISIONS:
         raise Invalid(f"Give {', '.join(DECISIONS)} as the decision, after the call when several are unknown.")
-    if value is not None and verdict != "skip":
-        raise Invalid(f"--value is the output of a step that is skipped; {verdict} has none.")
+    if value is not None and kind != "skip":
+        raise Invalid(f"--value is the output of a step that is skipped; {kind} has none.")
     output = None if value is None else from_json("--value", value)
 
     async def act(goals: GoalPorts) -> GoalView:
@@ -199,9 +199,9 @@ async def decide(
         if known is not None and known.runs:
             raise Conflict(_not_yet(options, found, state, known.call.call_id))
         with _in_folder_of(options, found), prints_aside(is_needed=output is not None):  # its flow is replayed
-            return await goals.steering.decide(found.id, verdict, call_id=call, value=output)
+            return await goals.steering.decide(found.id, kind, call_id=call, value=output)
 
-    return await settled(options, goal, act, is_resumed=resume, what=f"decision {verdict}")
+    return await settled(options, goal, act, is_resumed=resume, what=f"decision {kind}")
 
 
 def _in_folder_of(options: Options, goal: GoalView) -> AbstractContextManager[None]:

@@ -72,13 +72,11 @@ class InPlace:
             chosen = await self._ask(state, offer)
             if chosen is None:
                 return True
-            if chosen.verdict is None:
+            if chosen.kind is None:
                 self._left.add(offer.call_id)
                 return False
             try:
-                await self._goals.decide(
-                    state.goal_id, chosen.verdict, call_id=offer.call_id, value=chosen.value, key=key
-                )
+                await self._goals.decide(state.goal_id, chosen.kind, call_id=offer.call_id, value=chosen.value, key=key)
             except Invalid as error:
                 self._stage.say(error.detail)
             except Conflict as error:  # another decision was quicker

@@ -6,16 +6,16 @@ from typing import Any
 from perdure.interfaces.cli.goals.display.hints import shown_call
 from perdure.interfaces.cli.output.terminal import lines
 from perdure.interfaces.cli.prompts.layout import Choice
-from perdure.kernel.events import Ask, ToolCall, Verdict
+from perdure.kernel.events import Ask, DecisionKind, ToolCall
 from perdure.kernel.fold import CallState
 
 
 @dataclass(frozen=True)
 class Option:
-    """One choice, and the decision that it makes; without a verdict, the call is left as it is."""
+    """One choice, and the decision that it makes; without a kind of decision, the call is left as it is."""
 
     choice: Choice
-    verdict: Verdict | None = None
+    kind: DecisionKind | None = None
     value: Any = None
 
 
