@@ -14,7 +14,7 @@ PYTEST_ARGS ?=
 SERVE_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve demo test coverage check format bench torture docs lock clean
+.PHONY: help install serve demo test coverage check format bench torture reference docs lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -58,13 +58,16 @@ torture: install ## The long fault runs and new random examples: make torture N=
 serve: install ## Serve your home over HTTP and WebSocket, on this machine (SERVE_ARGS="--port 0")
 	@$(BIN)/perdure serve $(SERVE_ARGS)
 
-docs: install ## Write the generated reference pages anew
+reference: install ## Write the reference pages that are generated from the code
 	@$(BIN)/python -m scripts.write_reference
 
-lock: ## Resolve pyproject.toml anew into the hashed locks (needs uv)
+docs: reference ## Build the documentation as a site, without network: open site/index.html
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict # without the theme's advertisement
+
+lock: ## Resolve pyproject.toml into the hashed locks again (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate -U pyproject.toml -o requirements/runtime.txt
-	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate -U --extra postgres --extra dev --group codegen pyproject.toml -o $(LOCK)
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate -U --extra postgres --extra docs --extra dev --group codegen pyproject.toml -o $(LOCK)
 
 clean: ## Remove what was built; never a home
-	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage
+	rm -rf $(VENV) dist build site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -15,7 +15,7 @@ from scripts.write_api_reference import api_page
 from scripts.write_python_reference import client_page, python_page
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
-NOTE = "<!-- Written by `make docs`; do not edit. -->\n"
+NOTE = "<!-- Written by `make reference`; do not edit. -->\n"
 
 
 def pages() -> dict[Path, str]:

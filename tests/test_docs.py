@@ -37,14 +37,7 @@ def blocks(text: str, language: str) -> list[str]:
 
 @pytest.mark.parametrize("page", list(pages()), ids=lambda page: page.name)
 def test_a_generated_page_is_current(page: Path) -> None:
-    assert page.read_text() == pages()[page], "run `make docs`"
-
-
-@pytest.mark.parametrize("page", DOCS, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
-        if "://" not in target:
-            assert (page.parent / target).exists(), target
+    assert page.read_text() == pages()[page], "run `make reference`"
 
 
 @pytest.mark.parametrize("page", DOCS, ids=lambda page: str(page.relative_to(ROOT)))
