@@ -66,7 +66,7 @@ docs: reference ## Build the documentation as a site, without network: open site
 
 lock: ## Resolve pyproject.toml into the hashed locks again (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate -U pyproject.toml -o requirements/runtime.txt
-	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate -U --extra postgres --extra docs --extra dev --group codegen pyproject.toml -o $(LOCK)
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate -U --extra postgres --extra models --extra anthropic --extra docs --extra dev --group codegen pyproject.toml -o $(LOCK)
 
 clean: ## Remove what was built; never a home
 	rm -rf $(VENV) dist build site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage

@@ -1,0 +1,84 @@
+"""The port of a protocol: how a request is read, and how an answer is written."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from perdure.testing.model_server.answers import ScriptedAnswer
+from perdure.testing.model_server.asked import Asked
+
+
+@dataclass(frozen=True)
+class Event:
+    """One server-sent event; a delta is a part of the answer."""
+
+    data: Mapping[str, Any] | str
+    name: str = ""
+    is_delta: bool = False
+
+    def encoded(self) -> bytes:
+        text = self.data if isinstance(self.data, str) else json.dumps(self.data)
+        head = f"event: {self.name}\n" if self.name else ""
+        return f"{head}data: {text}\n\n".encode()
+
+
+class ModelProtocol(Protocol):
+    """One way to speak with models over HTTP."""
+
+    def read(self, body: Mapping[str, Any], size_bytes: int) -> Asked:
+        """Understand a request."""
+        ...
+
+    def events(self, answer: ScriptedAnswer, asked: Asked, number: int) -> Iterable[Event]:
+        """Write an answer as a stream; `number` makes its identifiers unique."""
+        ...
+
+    def whole(self, answer: ScriptedAnswer, asked: Asked, number: int) -> Mapping[str, Any]:
+        """Write an answer as one object."""
+        ...
+
+    def error(self, kind: str, message: str) -> Mapping[str, Any]:
+        """Write the body of an error."""
+        ...
+
+    def error_event(self, kind: str, message: str) -> Event:
+        """Write an error that is reported in a stream that has begun."""
+        ...
+
+
+ERROR_TYPES: Mapping[int, str] = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+    529: "overloaded_error",
+}
+
+
+def error_type(status: int) -> str:
+    """Return the type that providers give an error with this status."""
+    return ERROR_TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
+
+
+def text_of(content: object) -> str:
+    """Return the text of the content of a message: a text, or a list of parts."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, Sequence):
+        return ""
+    texts = [part.get("text") for part in content if isinstance(part, Mapping)]
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+def items(value: object) -> list[Mapping[str, Any]]:
+    """Return the objects of a list; nothing for anything else."""
+    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
+
+
+def turns(kinds: Sequence[str]) -> tuple[int, int]:
+    """Count the answers of a model among `user` and `model`, one after the other: all, and since the last user."""
+    starts = [kind == "model" and (place == 0 or kinds[place - 1] != "model") for place, kind in enumerate(kinds)]
+    last_user = max((place for place, kind in enumerate(kinds) if kind == "user"), default=-1)
+    return sum(starts), sum(starts[last_user + 1 :])

@@ -1,0 +1,110 @@
+"""Which answer a request gets, and scripts read from a file."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from perdure.errors import Invalid, from_os_error
+from perdure.testing.model_server.answers import Finish, ScriptedAnswer, ScriptedCall, ScriptedUsage
+from perdure.testing.model_server.asked import Asked
+from perdure.text.strict_json import SYNTAX, parse_json
+
+Order = Literal["requests", "turns"]
+
+_EXHAUSTED = ScriptedAnswer(status=400, message="The script has no answer left for this request.")
+
+
+class Script:
+    """A list of answers.
+
+    With the order `requests`, each answer is given once: the first that is left and has no `match`, or whose `match`
+    is in the last user message, which counts more.
+
+    With the order `turns`, the answer depends on the request alone, so that a request that is sent again, after a
+    kill for example, gets the same answer again: it is the one at the position of the turns that the request already
+    contains (all of them, or for answers with `match` those since the last user message). A fault counts as no turn:
+    it is given once, before the answer that follows it.
+    """
+
+    def __init__(self, answers: Sequence[ScriptedAnswer] = (), *, order: Order = "requests") -> None:
+        self._answers = list(answers)
+        self._order = order
+        self._given: set[int] = set()
+        self._lock = threading.Lock()
+
+    def add(self, *answers: ScriptedAnswer) -> None:
+        """Append answers."""
+        with self._lock:
+            self._answers += answers
+
+    @property
+    def left(self) -> int:
+        """How many answers were not given yet."""
+        return len(self._answers) - len(self._given)
+
+    def choose(self, asked: Asked) -> ScriptedAnswer:
+        """Return the answer for a request; an error with status 400 when there is none."""
+        with self._lock:
+            matching = [
+                place for place, each in enumerate(self._answers) if each.match and each.match in asked.last_user
+            ]
+            others = [place for place, each in enumerate(self._answers) if not each.match]
+            if self._order == "requests":
+                chosen = self._next(matching) or self._next(others)
+            else:
+                chosen = self._at(matching, asked.turns_since_user) or self._at(others, asked.turns)
+            if chosen is None:
+                return _EXHAUSTED
+            self._given.add(chosen[0])
+            return chosen[1]
+
+    def _next(self, places: Sequence[int]) -> tuple[int, ScriptedAnswer] | None:
+        return next(((place, self._answers[place]) for place in places if place not in self._given), None)
+
+    def _at(self, places: Sequence[int], turn: int) -> tuple[int, ScriptedAnswer] | None:
+        passed = 0
+        for place in places:
+            answer = self._answers[place]
+            if passed == turn and (answer.is_complete or place not in self._given):
+                return place, answer
+            passed += answer.is_complete
+        return None
+
+
+def read_script(path: Path) -> Script:
+    """Read a script from a JSON file: a list of answers, or an object with `order` and `answers`.
+
+    Raises: Invalid, naming what is wrong.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise from_os_error(f"The script {path} cannot be read", error) from error
+    value = parse_json(content, f"The script {path}", SYNTAX)
+    given = value if isinstance(value, Mapping) else {"answers": value}
+    order, answers = given.get("order", "requests"), given.get("answers")
+    if order not in get_args(Order):
+        raise Invalid(f"{path}: order must be one of {', '.join(get_args(Order))}; found {order!r}.")
+    if not isinstance(answers, list):
+        raise Invalid(f"{path}: expected a list of answers, or an object with `answers`.")
+    return Script([_answer(each, f"{path}: answer {number}") for number, each in enumerate(answers, 1)], order=order)
+
+
+_KEYS = {field.name for field in fields(ScriptedAnswer)} - {"raw_bytes"}
+
+
+def _answer(value: Any, where: str) -> ScriptedAnswer:
+    if not isinstance(value, Mapping):
+        raise Invalid(f"{where} must be an object; found {type(value).__name__}.")
+    if unknown := sorted(set(value) - _KEYS):
+        raise Invalid(f"{where} has the unknown key {unknown[0]!r}. Known are: {', '.join(sorted(_KEYS))}.")
+    if value.get("finish", "stop") not in get_args(Finish):
+        raise Invalid(f"{where}: finish must be one of {', '.join(get_args(Finish))}; found {value['finish']!r}.")
+    try:
+        calls = tuple(ScriptedCall(**call) for call in value.get("calls", ()))
+        usage = ScriptedUsage(**value["usage"]) if value.get("usage") is not None else None
+    except TypeError as error:
+        raise Invalid(f"{where}: {error}.") from error
+    return ScriptedAnswer(**{**value, "calls": calls, "usage": usage})

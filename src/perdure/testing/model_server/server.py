@@ -1,0 +1,149 @@
+"""The server: a thread of its own with an event loop, a port of this machine, and a record of what was requested."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from perdure.errors import Invalid
+from perdure.testing.model_server.anthropic import Anthropic
+from perdure.testing.model_server.asked import fitted
+from perdure.testing.model_server.delivery import Delivery
+from perdure.testing.model_server.http import BadRequest, HttpRequest, HttpResponse, read_request
+from perdure.testing.model_server.openai_chat import OpenAIChat
+from perdure.testing.model_server.openai_responses import OpenAIResponses
+from perdure.testing.model_server.protocols import ModelProtocol
+from perdure.testing.model_server.record import RecordedRequest, answered_again, digest
+from perdure.testing.model_server.script import Script
+from perdure.text.strict_json import SYNTAX, dump_json, parse_json
+
+PROTOCOLS: Mapping[str, ModelProtocol] = {
+    "/responses": OpenAIResponses(),
+    "/chat/completions": OpenAIChat(),
+    "/messages": Anthropic(),
+}
+"""The protocols by the end of the path, so that a base URL may end in `/v1` or not."""
+
+
+class ModelServer:
+    """A server on 127.0.0.1 that answers from a script; it is closed at the end of the `with`."""
+
+    def __init__(self, script: Script | None = None, *, port: int = 0) -> None:
+        self.script = script or Script()
+        self.requests: list[RecordedRequest] = []
+        self._port = port
+        self._loop = asyncio.new_event_loop()
+        self._released = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="model-server", daemon=True)
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+
+    def __enter__(self) -> Self:
+        try:
+            listening = socket.create_server(("127.0.0.1", self._port))
+        except OSError as error:
+            self._loop.close()
+            raise Invalid(f"The model server cannot listen on port {self._port}: {error.strerror}.") from error
+        self._port = listening.getsockname()[1]
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._listen(listening), self._loop).result()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    @property
+    def url(self) -> str:
+        """The address, for `OPENAI_BASE_URL`, `ANTHROPIC_BASE_URL` and `OLLAMA_HOST` alike."""
+        return f"http://127.0.0.1:{self._port}"
+
+    @property
+    def answered_again(self) -> list[str]:
+        """The digests of requests that were answered whole more than once."""
+        return answered_again(self.requests)
+
+    def release(self) -> None:
+        """Continue the responses that are held, and all later ones."""
+        self._loop.call_soon_threadsafe(self._released.set)
+
+    def hold(self) -> None:
+        """Hold the responses that ask for it from now on, after `release` has let all of them continue."""
+        self._loop.call_soon_threadsafe(self._released.clear)
+
+    def settle(self) -> None:
+        """Wait until no connection is open any more, so that the record is final."""
+        asyncio.run_coroutine_threadsafe(self._settle(), self._loop).result()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    async def _listen(self, listening: socket.socket) -> None:
+        self._server = await asyncio.start_server(self._connected, sock=listening)
+
+    async def _close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for writer in self._writers:
+            writer.transport.abort()
+        await self._settle()
+
+    async def _settle(self) -> None:
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        await asyncio.gather(*rest, return_exceptions=True)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
+        try:
+            await self._serve(reader, writer)
+        finally:
+            self._writers.discard(writer)
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        response = HttpResponse(reader, writer)
+        while not writer.is_closing():
+            try:
+                request = await read_request(reader)
+                if request is None:
+                    return
+                await self._respond(request, response)
+            except BadRequest as error:
+                await response.send(400, dump_json({"error": {"message": str(error)}}, "an error"))
+                return
+            except ConnectionError:
+                return
+
+    async def _respond(self, request: HttpRequest, response: HttpResponse) -> None:
+        protocol = next((each for end, each in PROTOCOLS.items() if request.path.endswith(end)), None)
+        if request.method == "GET" and request.path.endswith("/requests"):
+            await response.send(200, dump_json([each.shown() for each in self.requests], "the requests"))
+        elif request.method != "POST" or protocol is None:
+            await response.send(404, dump_json({"error": {"message": f"There is no {request.path} here."}}, "an error"))
+        else:
+            await self._answer(request, protocol, response)
+
+    async def _answer(self, request: HttpRequest, protocol: ModelProtocol, response: HttpResponse) -> None:
+        try:
+            body = parse_json(request.body, "The body", SYNTAX)
+        except Invalid as error:
+            raise BadRequest(error.detail) from error
+        if not isinstance(body, Mapping):
+            raise BadRequest("The body is not an object.")
+        recorded = self._record(request, body)
+        asked = protocol.read(body, len(request.body))
+        answer = fitted(self.script.choose(asked), asked)
+        await Delivery(answer, asked, protocol, recorded, self._released).send(response)
+
+    def _record(self, request: HttpRequest, body: Mapping[str, Any]) -> RecordedRequest:
+        sha256 = digest(request.path, request.body)
+        recorded = RecordedRequest(len(self.requests) + 1, request.path, request.headers, body, sha256)
+        self.requests.append(recorded)
+        return recorded
