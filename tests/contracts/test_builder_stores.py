@@ -104,6 +104,7 @@ def version(slug: str = "ada", number: int = 1, **changes: Any) -> BotVersion:
         config={"name": slug, "nested": {"temperature": 0.5, "tags": []}},
         conversation=[{"question": "?", "answer": "!"}],
         provenance={"SOUL.md": [{"line": 1, "end": 1, "source": "answer", "exchange": 0}]},
+        hand_edits=[] if number == 1 else ["SOUL.md", "skills/x/SKILL.md"],
     )
     return replace(made, **changes)
 

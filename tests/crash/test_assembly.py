@@ -176,6 +176,24 @@ async def test_a_rollback_that_ends_anywhere_leaves_the_newer_bot_or_the_older_o
     assert left_over(home) == []
 
 
+@pytest.mark.parametrize("point", ROLLBACK)
+async def test_a_rollback_that_ends_anywhere_keeps_an_edit_made_between_two_versions(
+    ended: tuple[Way, Place, Home], point: str
+) -> None:
+    end, place, home = ended
+    await assemble(place)
+    before = read_texts(home.path("ada"))
+    home.edit("ada/SOUL.md", "## Purpose\n", "## Purpose\n\nAlso water the plants.\n")
+    await change(place)
+    await end(point, roll_back, place)
+    assert await opened(home) == ["ada"]
+    is_old = point != "forge.version.before"
+    assert (read_texts(home.path("ada")) == before) is is_old
+    assert "Also water the plants." in home.path("ada/SOUL.md.old" if is_old else "ada/SOUL.md").read_text()
+    assert sorted(path.name for path in home.path("ada").glob("*.old*")) == (["SOUL.md.old"] if is_old else [])
+    assert left_over(home) == []
+
+
 @pytest.mark.parametrize("point", DELETION)
 async def test_a_deletion_that_ends_anywhere_leaves_a_bot_that_opens_or_is_gone(
     ended: tuple[Way, Place, Home], point: str

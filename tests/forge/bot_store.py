@@ -62,7 +62,9 @@ class FileBotStore:
         self, slug: str, *, limit: int | None = None, before: int | None = None
     ) -> Sequence[VersionSummary]:
         found = [each for each in reversed(self._of(slug)) if before is None or each.number < before]
-        return [VersionSummary(v.number, v.state, v.origin, v.sha256, v.created_at_us) for v in found[:limit]]
+        return [
+            VersionSummary(v.number, v.state, v.origin, v.sha256, v.created_at_us, v.hand_edits) for v in found[:limit]
+        ]
 
     async def list_bots(self, *, limit: int = 50, before: str | None = None) -> Sequence[BotSummary]:
         slugs = sorted({each.slug for each in self._found(lambda _each: True)})

@@ -358,6 +358,64 @@ async def test_a_rollback_is_a_new_version_and_keeps_hand_edits_beside(home: Hom
         await home.assembler.rollback("ada", 9)
 
 
+async def test_a_rollback_keeps_an_edit_made_between_two_versions_beside(home: Home) -> None:
+    await home.build()
+    before = home.path("ada/SOUL.md").read_text()
+    home.edit("ada/SOUL.md", "## Purpose\n", "## Purpose\n\nAlso water the plants.\n")
+    await home.change("ada", tone="formal", skills="summarize")
+    await home.change("ada", tone="playful")
+    edited = [each.hand_edits for each in await home.store.versions("ada")]
+    assert [list(paths) for paths in edited] == [[], ["SOUL.md"], []]
+    now = home.path("ada/SOUL.md").read_text()
+    result = await home.assembler.rollback("ada", 1)
+    assert result.set_aside == ("SOUL.md.old",)
+    assert home.path("ada/SOUL.md").read_text() == before
+    assert home.path("ada/SOUL.md.old").read_text() == now
+    assert "Also water the plants." in now
+
+
+async def test_a_rollback_to_a_version_that_has_the_edit_puts_nothing_beside(home: Home) -> None:
+    await home.build()
+    home.edit("ada/SOUL.md", "## Purpose\n", "## Purpose\n\nAlso water the plants.\n")
+    await home.change("ada", tone="formal")
+    await home.change("ada", tone="playful")
+    assert (await home.assembler.rollback("ada", 2)).set_aside == ()
+    assert "Also water the plants." in home.path("ada/SOUL.md").read_text()
+    assert (await home.assembler.rollback("ada", 1)).set_aside == ("SOUL.md.old",)
+    await home.change("ada", tone="direct")
+    assert (await home.assembler.rollback("ada", 1)).set_aside == (), "what Forge wrote is no edit"
+
+
+async def test_a_rollback_keeps_a_value_of_the_front_matter_that_was_edited_between_two_versions(home: Home) -> None:
+    await home.build()
+    home.edit("ada/SOUL.md", "tone: technical", "tone: warm")
+    await home.change("ada", variety="1")
+    result = await home.assembler.rollback("ada", 1)
+    assert result.set_aside == ("SOUL.md.old",)
+    assert "tone: warm" in home.path("ada/SOUL.md.old").read_text()
+    assert (await home.assembler.open_bot("ada")).soul.tone == "technical"
+
+
+@pytest.mark.parametrize("is_in_a_version", [True, False])
+async def test_a_rollback_keeps_a_skill_added_by_hand_beside(home: Home, is_in_a_version: bool) -> None:
+    await home.build()
+    home.path("ada/skills/tea").mkdir()
+    home.path("ada/skills/tea/SKILL.md").write_text("---\nname: tea\ndescription: makes tea\n---\nBoil water.\n")
+    with home.path("ada/skills.toml").open("a") as file:
+        file.write("\n# my own\n[tea]\ndescription = 'tea'\n")
+    await home.change("ada", tone="formal")
+    if not is_in_a_version:
+        home.edit("ada/skills/tea/SKILL.md", "Boil", "Heat")
+    result = await home.assembler.rollback("ada", 1)
+    assert result.set_aside == ("skills.toml.old", "skills/tea/SKILL.md.old")
+    assert "# my own\n" in home.path("ada/skills.toml.old").read_text()
+    assert ("Boil" if is_in_a_version else "Heat") in home.path("ada/skills/tea/SKILL.md.old").read_text()
+    assert not home.path("ada/skills/tea/SKILL.md").exists()
+    assert result.skills_attached == ("code-review", "code-generation")
+    assert await home.assembler.verify("ada") == []
+    assert await home.assembler.edits("ada") == {}
+
+
 async def test_a_rollback_repairs_what_cannot_be_read(home: Home, tmp_path: Path) -> None:
     await home.build()
     home.path("ada/SOUL.md").unlink()

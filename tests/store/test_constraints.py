@@ -93,6 +93,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "tasks": {"status": "pending", "size": "small", "qa_iterations": 0, "max_iterations": 50, "estimated_minutes": 15},
     "agents": {"status": "idle", "tokens_used": 0, "tasks_completed": 0, "tasks_failed": 0},
     "checkpoints": {"pinned": False, "format_version": 1},
+    "bot_versions": {"hand_edits": "[]"},
     "requirements": {"priority": "should", "validated": False},
     "sessions": {"status": "active"},
     "goals": {
@@ -151,7 +152,7 @@ def _refused_words() -> Iterator[Refused]:
 
 def _refused_json() -> Iterator[Refused]:
     columns = [("metrics", "metadata"), ("sessions", "data"), ("builder_memory", "chosen_skills"), ("inbox", "payload")]
-    parts = ("sha256", "config", "conversation", "provenance", "files")
+    parts = ("hand_edits", "sha256", "config", "conversation", "provenance", "files")
     for table, column in (*columns, *(("bot_versions", part) for part in parts)):
         for text in ("", "{'a': 1}", "NaN", '"line\nbreak"'):
             yield Refused(f"ck_{table}_{column}_json", table, {column: text}, postgresql="type")

@@ -1,6 +1,7 @@
 """The chain of migrations, and made-up links that show what the machinery does with them."""
 
 import asyncio
+import json
 import shutil
 import sqlite3
 from collections.abc import Mapping
@@ -165,6 +166,37 @@ async def test_tables_that_got_defaults_keep_their_rows(
         if table == "checkpoints":
             await db.transaction(lambda tx: tx.execute("DELETE FROM projects").rowcount)
             assert await db.read(lambda tx: tx.scalar("SELECT count(*) FROM checkpoints")) == 0
+
+
+async def test_versions_of_bots_of_before_count_as_edited_where_forge_has_changed_them(
+    database_url: str, tmp_path: Path
+) -> None:
+    earlier = chain_until(tmp_path, 10)
+    database = await open_with(database_url, earlier)
+    bot = row("bots")
+    made = [
+        ("assemble", '{"SOUL.md": "a"}'),
+        ("reconfigure", '{"SOUL.md": "b"}'),
+        ("rollback", '{"SOUL.md": "a"}'),
+        ("reconfigure", "{}"),
+        ("reconfigure", "[]"),
+    ]
+    kept = [
+        row("bot_versions", bot_id=bot["id"], number=number, origin=origin, state="past", sha256=sha256)
+        for number, (origin, sha256) in enumerate(made, 1)
+    ]
+    for table, values in [("bots", bot), *(("bot_versions", each) for each in kept)]:
+        await database.write(partial(add, table, values))
+    await database.close()
+    async with await DatabaseClient.create(database_url) as db:
+        assert await db.verify() == []
+        names = ", ".join(kept[0])
+        found = await db.read(lambda tx: tx.execute(f"SELECT {names} FROM bot_versions ORDER BY number").all())
+        assert found == [tuple(each.values()) for each in kept]
+        edited = await db.read(lambda tx: tx.execute("SELECT hand_edits FROM bot_versions ORDER BY number").all())
+        assert [json.loads(text) for (text,) in edited] == [[], ["SOUL.md"], [], [], []]
+        await db.transaction(lambda tx: tx.execute("DELETE FROM bots").rowcount)
+        assert await db.read(lambda tx: tx.scalar("SELECT count(*) FROM bot_versions")) == 0
 
 
 @pytest.mark.parametrize("version", ["ae1027a6acf", f"{CHAIN.head + 1:04d}", "-1", "٣", ""])

@@ -20,6 +20,7 @@ from perdure.files.opening import is_regular, open_file
 
 NEW = ".new"
 """What is put behind the name of a file that is ours, beside the one that a person wrote."""
+_OLD = re.compile(r"\.old(?:-\d+)?\Z")
 _PATH = re.compile(r"(?:SOUL\.md|IDENTITY\.md|USER\.md|skills\.toml|skills/(?P<skill>[a-z0-9-]+)/SKILL\.md)(?:\.new)?")
 
 
@@ -212,9 +213,16 @@ def verify(path: Path) -> list[str]:
     skills = path / "skills"
     with suppress(OSError, PerdureError):
         named = parse_skill_list(read_texts(path).get(SKILLS, ""), SKILLS)
-        strays = sorted(entry.name for entry in os.scandir(skills) if entry.is_dir() and entry.name not in named)
+        unnamed = (entry for entry in os.scandir(skills) if entry.is_dir() and entry.name not in named)
+        strays = sorted(entry.name for entry in unnamed if not _holds_only_old(skills / entry.name))
         problems += [f"{path.name}/skills/{name[:80]!r} is there, but {SKILLS} does not name it." for name in strays]
     return problems
+
+
+def _holds_only_old(folder: Path) -> bool:
+    """Return whether a folder of a skill has nothing but texts that a rollback has set aside."""
+    names = [path.name for path in folder.iterdir()]
+    return bool(names) and all(_OLD.search(name) for name in names)
 
 
 def _asides(name: str) -> Iterator[str]:

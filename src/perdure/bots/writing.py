@@ -7,7 +7,7 @@ import asyncio
 import os
 import re
 import shutil
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,7 +42,17 @@ class Update:
     seen: Mapping[str, str] = field(default_factory=dict)
     """What was on disk when the version was made; it is in the version already."""
     replaces_edits: bool = False
-    """Whether what a person wrote gives way; it is kept beside under another name."""
+    """Whether the text on disk is replaced although it was edited by hand; it is kept beside under another name."""
+    dropped_edits: Collection[str] = ()
+    """Paths of files whose text in the version before has hand edits that this version lacks."""
+
+    def is_as_before(self, path: str, found: str) -> bool:
+        """Return whether a text on disk is that of the version before, and this version drops no hand edit of it."""
+        return found == self.before.get(path) and path not in self.dropped_edits
+
+    def is_known(self, path: str, found: str) -> bool:
+        """Return whether a text on disk can be replaced without losing a hand edit."""
+        return self.is_as_before(path, found) or found == self.seen.get(path) or path.endswith(NEW)
 
 
 @asynccontextmanager
@@ -103,11 +113,10 @@ def write_bot(bots_dir: Path, slug: str, update: Update) -> tuple[str, ...]:
         _write_whole(folder, update.files)
         return ()
     with BotFolder.open(folder) as opened:
-        aside = [name for path, text in update.files.items() if (name := _write_file(opened, path, text, update))]
-        for path in update.before:
-            if path not in update.files and not path.endswith(NEW):
-                _remove_unless_edited(opened, path, update)
-    return tuple(aside)
+        written = [_write_file(opened, path, text, update) for path, text in update.files.items()]
+        gone = [path for path in update.before if path not in update.files and not path.endswith(NEW)]
+        removed = [_remove_unless_edited(opened, path, update) for path in gone]
+    return tuple(name for name in (*written, *removed) if name)
 
 
 def remove_bot(bots_dir: Path, slug: str) -> bool:
@@ -163,12 +172,11 @@ def _write_file(folder: BotFolder, path: str, text: str, update: Update) -> str 
         aside = None
     if found == text:
         return aside
-    is_known = found is None or found in (update.before.get(path), update.seen.get(path)) or path.endswith(NEW)
-    if not is_known and update.replaces_edits:
+    if found is not None and not update.is_known(path, found):
+        if not update.replaces_edits:
+            _write_merged(folder, path, text, found, update)
+            return aside
         aside = folder.set_aside(path)
-    elif not is_known and found is not None:
-        _write_merged(folder, path, text, found, update)
-        return aside
     folder.write(path, text)
     return aside
 
@@ -185,10 +193,15 @@ def _write_merged(folder: BotFolder, path: str, text: str, found: str, update: U
         folder.write(path, merged.text)
 
 
-def _remove_unless_edited(folder: BotFolder, path: str, update: Update) -> None:
+def _remove_unless_edited(folder: BotFolder, path: str, update: Update) -> str | None:
+    """Remove one file; return where an edited one was set aside. What cannot be read stays as it is."""
     with suppress(Invalid):
-        if folder.read(path) in (update.before[path], None):  # a crash may have left its folder
+        found = folder.read(path)
+        if found is None or update.is_as_before(path, found):  # a crash may have left the folder of a file
             folder.remove(path)
+        elif update.replaces_edits:
+            return folder.set_aside(path)
+    return None
 
 
 def _sweep(bots_dir: Path) -> None:

@@ -115,6 +115,8 @@ class BotVersion:
     provenance: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     session_id: str | None = None
     created_at_us: int = 0
+    hand_edits: Sequence[str] = ()
+    """Paths of the files that were edited by hand since the version before; the edits are in this version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,8 @@ class VersionSummary:
     origin: Origin
     sha256: Mapping[str, str]
     created_at_us: int
+    hand_edits: Sequence[str] = ()
+    """See BotVersion.hand_edits."""
 
 
 class BuilderDraftStore(Protocol):

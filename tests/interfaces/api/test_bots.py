@@ -18,6 +18,14 @@ def bots_dir(tmp_path: Path) -> Path:
     return tmp_path / "home" / "bots"
 
 
+async def changed(there: Served) -> None:
+    """Change the temperature of the bot, over HTTP."""
+    session = await there.client.builder.reconfigure("ada")
+    await there.client.builder.answer(session["session_id"], {"free_text": "settings"})
+    asked = await there.client.builder.answer(session["session_id"], {"free_text": "0.35"})
+    await there.client.builder.assemble(await finished(there.client, session["session_id"], asked["turn"]))
+
+
 async def etag(there: Served) -> str:
     return str((await there.http.get("/bots/ada")).headers["etag"])
 
@@ -133,6 +141,22 @@ async def test_versions_are_listed_page_by_page(there: Served) -> None:
         assert (await there.http.get(f"/bots/ada/versions?{wrong}")).status_code == 422, wrong
 
 
+async def test_versions_say_which_files_were_edited_by_hand_and_a_rollback_keeps_their_text(
+    there: Served, bots_dir: Path
+) -> None:
+    await built(there.client)
+    before = (await there.client.bots.file("ada", "SOUL.md"))["text"]
+    edit(bots_dir, "\nBy hand.\n")
+    await changed(there)
+    edited = (await there.client.bots.file("ada", "SOUL.md"))["text"]
+    assert "By hand." in edited
+    versions = (await there.http.get("/bots/ada/versions")).json()["data"]
+    assert [each["hand_edits"] for each in versions] == [["SOUL.md"], []]
+    await there.p.bots.rollback("ada", 1)
+    assert (await there.client.bots.file("ada", "SOUL.md"))["text"] == before
+    assert (bots_dir / "ada" / "SOUL.md.old").read_text() == edited
+
+
 async def test_bots_are_listed_by_slug_page_by_page(there: Served) -> None:
     for name in ("Cleo", "Ada", "Bob"):
         await built(there.client, f'a coding assistant called "{name}"')
@@ -207,10 +231,7 @@ async def test_a_bot_is_removed_when_one_of_several_or_weak_tags_is_its_own(ther
 
 async def test_a_changed_bot_has_two_versions_and_is_removed_only_as_it_was_seen(there: Served, bots_dir: Path) -> None:
     await built(there.client)
-    session = await there.client.builder.reconfigure("ada")
-    await there.client.builder.answer(session["session_id"], {"free_text": "settings"})
-    asked = await there.client.builder.answer(session["session_id"], {"free_text": "0.35"})
-    await there.client.builder.assemble(await finished(there.client, session["session_id"], asked["turn"]))
+    await changed(there)
     assert [version["number"] for version in await there.client.bots.versions("ada")] == [2, 1]
     seen = await etag(there)
     wrong = ('"1"', '"7"', '""', '"x"', '"2-"', '"2-00"', '"02"', 'W/"1"', '"7", "1", "x"')

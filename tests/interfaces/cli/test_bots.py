@@ -98,7 +98,7 @@ def test_a_rollback_is_a_new_version_and_keeps_hand_edits_beside(perdure: Termin
     soul.write_text(soul.read_text() + "\nBy hand.\n")
     assert perdure("bot", "rollback", "ada", "1") == 0
     assert "ada is what it was in version 1; that is version 3.\n" in perdure.out
-    assert re.search(r"What you had written is in .*SOUL\.md\.old", perdure.out)
+    assert "SOUL.md.old has your text: the file was edited by hand after version 1.\n" in perdure.out
     assert perdure.json("bot", "show", "ada")["name"] == "Ada"
     found = perdure.json("bot", "versions", "ada")["versions"]
     assert [(each["number"], each["origin"]) for each in found] == [
@@ -110,6 +110,25 @@ def test_a_rollback_is_a_new_version_and_keeps_hand_edits_beside(perdure: Termin
     assert perdure.out.splitlines()[1].split()[:3] == ["3", "current", "rollback"]
     assert perdure("bot", "rollback", "ada", "9") == 3
     assert perdure("bot", "rollback", "ada", "0") == 2
+
+
+def test_a_rollback_keeps_an_edit_made_between_two_versions_beside_and_says_so(perdure: Terminal, ada: Path) -> None:
+    soul = ada / "SOUL.md"
+    before = soul.read_text()
+    soul.write_text(before + "\nBy hand.\n")
+    forged(perdure, "--reconfigure", "ada", answers=CHANGE)
+    edited = soul.read_text()
+    assert perdure("bot", "versions", "ada") == 0
+    assert perdure.out.splitlines()[0].endswith("edited by hand")
+    assert [line.split()[4:] for line in perdure.out.splitlines()[1:]] == [["SOUL.md"], []]
+    assert [each["hand_edits"] for each in perdure.json("bot", "versions", "ada")["versions"]] == [["SOUL.md"], []]
+    assert perdure.json("bot", "rollback", "ada", "1")["result"]["set_aside"] == ["SOUL.md.old"]
+    assert (soul.read_text(), (ada / "SOUL.md.old").read_text()) == (before, edited)
+    assert "By hand." in edited
+    assert perdure("bot", "rollback", "ada", "2") == 0
+    assert perdure.out == "ada is what it was in version 2; that is version 4.\n"
+    assert perdure("bot", "rollback", "ada", "1") == 0
+    assert "SOUL.md.old-2 has your text: the file was edited by hand after version 1.\n" in perdure.out
 
 
 @pytest.mark.parametrize(

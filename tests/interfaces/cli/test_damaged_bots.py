@@ -41,6 +41,7 @@ def test_files_of_another_form_are_damaged(perdure: Terminal, ada: str, verb: li
         ("provenance", ["explain", "ada", "SOUL.md:3"]),
         ("config", ["export", "ada", "-o", "ada.zip"]),
         ("sha256", ["versions", "ada"]),
+        ("hand_edits", ["versions", "ada"]),
     ],
 )
 @pytest.mark.parametrize("other", ["null", "1", '"x"'])

@@ -34,6 +34,7 @@ class VersionView:
             "number": version.number,
             "state": version.state,
             "origin": version.origin,
+            "hand_edits": list(version.hand_edits),
             "sha256": dict(version.sha256),
             "created_at": iso(version.created_at_us),
         }
@@ -140,7 +141,7 @@ class Bots:
         return await self._assembler.explain(slug, place)
 
     async def rollback(self, slug: str, number: int) -> AssemblyResult:
-        """Make the files what they were in an earlier version, as a new one.
+        """Make the files what they were in an earlier version, as a new one; edited files are kept as NAME.old.
 
         Raises: NotFound; Conflict when the bot is changed at the same time.
         """

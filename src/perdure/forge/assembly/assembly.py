@@ -32,6 +32,7 @@ from perdure.forge.assembly.changes import (
     overlaid,
     plan_changes,
 )
+from perdure.forge.assembly.hand_edits import edited_files
 from perdure.forge.assembly.library import BotLibrary, hashes, require_whole
 from perdure.forge.assembly.sources import sources_of
 from perdure.forge.assembly.texts import build_pages, require_same, user_page
@@ -134,7 +135,10 @@ class BotAssembler(BotLibrary):
         return Target(bot_id=version.bot_id, slug=slug, config=config.wire(), version=version.number)
 
     async def rollback(self, slug: str, number: int) -> AssemblyResult:
-        """Make the files what they were in an earlier version, as a new one; hand edits are kept beside, as NAME.old.
+        """Make the files what they were in an earlier version, as a new version.
+
+        A file with hand edits that the earlier version lacks is kept beside, as NAME.old, whether it was edited since
+        the newest version or between two versions.
 
         Raises: NotFound when there is no such version; Damaged when that is not what was kept; Conflict when the bot is
         changed at the same time; Denied.
@@ -153,6 +157,7 @@ class BotAssembler(BotLibrary):
             sha256=hashes(files),
             session_id=None,
             created_at_us=self._now_us(),
+            hand_edits=(),
         )
         return await self._saved(version)
 
@@ -223,6 +228,7 @@ class BotAssembler(BotLibrary):
             number=previous.number + 1,
             conversation=[*previous.conversation, *(each.model_dump(mode="json") for each in state.conversation)],
             session_id=state.session_id,
+            hand_edits=edited_files(previous.files, planned.seen),
         )
         choice = replace(self._choice(state, config), bot_slug=previous.slug)
         return await self._saved(version, choice, revision=revision, seen=planned.seen, clashes=planned.clashes)

@@ -18,6 +18,7 @@ from perdure.bots.slugs import require_slug
 from perdure.bots.writing import Update, locked, remove_bot, write_bot
 from perdure.errors import Conflict, Damaged, Invalid, NotFound, PerdureError
 from perdure.forge.assembly.changes import config_of, overlaid
+from perdure.forge.assembly.hand_edits import dropped_edits
 from perdure.forge.ports import BotStore, BotVersion
 from perdure.forge.state import without_hint
 
@@ -244,7 +245,9 @@ class BotLibrary:
             return ()
         require_whole(version)
         before = (await self._bots.version(slug, version.number - 1)).files if version.number > 1 else {}
-        update = Update(version.files, before, seen or {}, replaces_edits=version.origin == "rollback")
+        is_rollback = version.origin == "rollback"
+        dropped = dropped_edits(await self._bots.versions(slug), version.number) if is_rollback else ()
+        update = Update(version.files, before, seen or {}, replaces_edits=is_rollback, dropped_edits=dropped)
         aside = await asyncio.to_thread(write_bot, self._bots_dir, slug, update)
         failpoints.hit("forge.current.before")
         await self._bots.mark_current(version.bot_id, version.number)

@@ -19,7 +19,7 @@ from perdure.store.transaction import Transaction
 from perdure.text.storable import is_storable
 from perdure.text.strict_json import dump_json
 
-_JSONS = ("files", "sha256", "config", "conversation", "provenance")
+_JSONS = ("hand_edits", "files", "sha256", "config", "conversation", "provenance")
 _WHOLE = sa.select(bots.c.slug, bot_versions).join_from(bots, bot_versions, bots.c.id == bot_versions.c.bot_id)
 _all = bot_versions.alias()
 _NEWEST_NUMBER = sa.select(sa.func.max(_all.c.number)).where(_all.c.bot_id == bots.c.id).scalar_subquery()
@@ -78,10 +78,7 @@ class SqlBotStore(ClientUser):
         rows = await self._client.read(lambda tx: _summaries(tx, slug, limit, before)) if is_storable(slug) else None
         if rows is None:
             raise NotFound(f"There is no bot {slug!r}.")
-        return [
-            VersionSummary(row.number, row.state, row.origin, _part("sha256", slug, row), row.created_at)
-            for row in rows
-        ]
+        return [_summary(slug, row) for row in rows]
 
     async def list_bots(self, *, limit: int = 50, before: str | None = None) -> Sequence[BotSummary]:
         """See BotStore.list_bots."""
@@ -107,7 +104,8 @@ def _summaries(tx: Transaction, slug: str, limit: int | None, before: int | None
     bot_id = tx.scalar(sa.select(bots.c.id).where(bots.c.slug == slug))
     if bot_id is None:
         return None
-    query = sa.select(c.number, c.state, c.origin, c.sha256, c.created_at).where(c.bot_id == bot_id)
+    columns = (c.number, c.state, c.origin, c.sha256, c.created_at, c.hand_edits)
+    query = sa.select(*columns).where(c.bot_id == bot_id)
     if before is not None:
         query = query.where(c.number < before)
     return tx.execute(query.order_by(c.number.desc()).limit(limit)).all()
@@ -214,6 +212,17 @@ def _made_by(tx: Transaction, session_id: str) -> BotVersion | None:
     return None if row is None else _version(row)
 
 
+def _summary(slug: str, row: "sa.Row[Any]") -> VersionSummary:
+    return VersionSummary(
+        number=row.number,
+        state=row.state,
+        origin=row.origin,
+        sha256=_part("sha256", slug, row),
+        created_at_us=row.created_at,
+        hand_edits=_part("hand_edits", slug, row),
+    )
+
+
 def _version(row: "sa.Row[Any]") -> BotVersion:
     return BotVersion(
         bot_id=row.bot_id,
@@ -245,6 +254,8 @@ def _has_form(name: str, value: Any) -> bool:
     match name:
         case "conversation":
             return isinstance(value, list) and all(isinstance(each, dict) for each in value)
+        case "hand_edits":
+            return isinstance(value, list) and all(isinstance(each, str) for each in value)
         case "provenance":
             return isinstance(value, dict) and all(isinstance(each, list) for each in value.values())
         case "config":

@@ -63,11 +63,12 @@ class BotFile(TypedDict):
 
 
 class BotVersion(TypedDict):
-    """A version of a bot, with the SHA-256 of each of its files."""
+    """A version of a bot, with the SHA-256 of each of its files, and those edited by hand since the version before."""
 
     number: int
     state: VersionState
     origin: Origin
+    hand_edits: list[str]
     sha256: dict[str, str]
     created_at: Moment
 

@@ -102,11 +102,15 @@ async def explain(
 
 
 async def versions(options: Options, *, slug: Slug) -> Answer:
-    """List the versions of a bot, the newest first."""
+    """List the versions of a bot, the newest first, each with the files edited by hand since the version before."""
     async with open_home(options.settings(), debug=options.verbose) as p:
         found = [version.wire() for version in await p.bots.versions(slug)]
-    rows = [[str(each["number"]), each["state"], each["origin"], each["created_at"][:19]] for each in found]
-    return Answer({"slug": slug, "versions": found}, [Table(["version", "state", "by", "made (UTC)"], rows)])
+    rows = [
+        [str(each["number"]), each["state"], each["origin"], each["created_at"][:19], ", ".join(each["hand_edits"])]
+        for each in found
+    ]
+    titles = ["version", "state", "by", "made (UTC)", "edited by hand"]
+    return Answer({"slug": slug, "versions": found}, [Table(titles, rows)])
 
 
 async def rollback(
@@ -115,10 +119,10 @@ async def rollback(
     slug: Slug,
     version: Annotated[int, typer.Argument(min=1, metavar="VERSION", help="The version to go back to.")],
 ) -> Answer:
-    """Make a bot what it was in an earlier version, as a new version; what was edited by hand is kept beside."""
+    """Make a bot what it was in an earlier version, as a new version; files edited by hand are kept as NAME.old."""
     async with open_home(options.settings(), debug=options.verbose) as p:
         result = await p.bots.rollback(slug, version)
-    kept = [f"What you had written is in {name}." for name in result.set_aside]
+    kept = [f"{name} has your text: the file was edited by hand after version {version}." for name in result.set_aside]
     return Answer(
         {"result": result.model_dump(mode="json")},
         [f"{slug} is what it was in version {version}; that is version {result.version}.", *kept],
