@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from perdure import Goal, Invalid, NotFound, Perdure, Unavailable, flow
-from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.arguments.run_options import RunOptions
 from perdure.app.goals.new_goal import of_flow
 from perdure.app.workers.queues import GoalQueues
 from perdure.kernel.events import Limits
@@ -232,7 +232,7 @@ async def test_polling_that_fails_is_logged_once_and_works_again_later(
 async def test_a_goal_of_an_application_stays_in_its_queue_when_others_run_it(shop: Shop, queue: str) -> None:
     async with shop.open() as p:
         goal_id = (await parked(p.goals.run(asking))).id
-        await p.goals.go_on(goal_id, Manner(queue=queue))
+        await p.goals.go_on(goal_id, RunOptions(queue=queue))
         assert (await p.goals.get(goal_id)).summary.queue == f"app.{shop.name}"
         await p.goals.enqueue_again(goal_id, Limits(iterations=50), queue=queue)
         assert (await p.goals.get(goal_id)).summary.queue == f"app.{shop.name}"

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.arguments.run_options import RunOptions
 from perdure.app.goals.goals import Goals
 from perdure.app.wire.goal_view import GoalView
 from perdure.app.workers.background import BackgroundRuns
@@ -51,7 +51,7 @@ class StuckGoals:
         for goal in nothing:
             yield goal
 
-    async def run(self, claimed: ClaimedGoal, _manner: Manner) -> RunResult:
+    async def run(self, claimed: ClaimedGoal, _run_options: RunOptions) -> RunResult:
         self.runs.append(claimed.goal.goal_id)
         return RunResult("waiting", begun(), "server")
 

@@ -7,7 +7,7 @@ import pytest
 
 from perdure import Conflict, Invalid, NotFound
 from perdure.app import open_ephemeral
-from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.arguments.run_options import RunOptions
 from perdure.app.goals.goals import Goals
 from perdure.app.goals.new_goal import NewGoal
 from perdure.kernel.events import Limits, MindSpec
@@ -156,7 +156,7 @@ async def test_the_newest_goal_of_a_folder_that_can_go_on(goals: Goals, folder: 
 
 
 async def test_a_goal_that_was_stopped_is_interrupted_and_can_be_resumed(goals: Goals, folder: Path) -> None:
-    ran = await goals.begin(command("true", folder), Manner(watch=Loop.stop))
+    ran = await goals.begin(command("true", folder), RunOptions(watch=Loop.stop))
     assert ran.outcome == "interrupted"
     assert (await goals.find(ran.state.goal_id)).status == "interrupted"
     assert (await goals.go_on(ran.state.goal_id)).state.status == "done"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.arguments.run_options import RunOptions
 from perdure.app.goals.goals import Goals
 from perdure.app.goals.new_goal import NewGoal, of_command
 from perdure.errors import Conflict, Invalid
@@ -96,7 +96,7 @@ async def test_neither_a_rule_nor_yes_approves_a_program_or_a_changed_file(
 ) -> None:
     use(goals, tool, **({"argv": ["true"]} if tool == "exec" else {"path": "b", "content": "text"}))
     policy = read_policy({"rules": [{"tool": "*", "verdict": "allow"}], "yes": True})
-    ran = await goals.begin(replace(new(), policy=policy), Manner(approves_asked=True))
+    ran = await goals.begin(replace(new(), policy=policy), RunOptions(approves_asked=True))
     assert (ran.outcome, ran.state.waiting_for) == ("waiting", "person")
 
 
@@ -130,7 +130,7 @@ async def test_yes_approves_all_but_programs_also_for_a_goal_that_waits_already(
 ) -> None:
     use(goals, tool, **arguments)
     goal_id = (await goals.begin(new())).state.goal_id
-    ran = await goals.go_on(goal_id, Manner(approves_asked=True))
+    ran = await goals.go_on(goal_id, RunOptions(approves_asked=True))
     assert ran.state.status == status
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from perdure import Goal, GoalWaiting, Perdure, Unavailable, failpoints, flow
-from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.arguments.run_options import RunOptions
 from perdure.app.goals.new_goal import of_command
 from perdure.kernel.events import Ask, Hold, Released, Wait, decode
 from tests.app.holds import CALL, WHY, claim_by_dead_workers, left_by_dead_worker
 from tests.app.serving import at_work, become, seen_by_server, until
 
-AUTOMATIC = Manner(queue="server", is_automatic=True, tell=None)
+AUTOMATIC = RunOptions(queue="server", is_automatic=True, tell=None)
 TWO = "goal: two\nsteps: [{id: work, exec: 'true'}, {id: sure, ask: {question: 'Sure?'}}]\n"
 NAP = "goal: nap\nsteps: [{id: work, exec: 'true', effect: idempotent}, {id: nap, wait: 1s}]\n"
 PAST = "2020-01-01T00:00:00+00:00"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from perdure import GoalFailed, Perdure
-from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.arguments.run_options import RunOptions
 from perdure.app.goals.errors import wait_of
 from perdure.app.goals.new_goal import of_plan_text
 from perdure.app.wire.next_commands import NextCommand
@@ -28,7 +28,7 @@ async def seen(p: Perdure, goal_id: str) -> Sequence[NextCommand]:
 
 @pytest.mark.parametrize("queue", ["cli", "server", "app.shop"])
 async def test_the_next_commands_are_the_same_on_every_surface(p: Perdure, queue: str) -> None:
-    ran = await p.goals.begin(of_plan_text(TWO, "plan"), Manner(queue=queue))
+    ran = await p.goals.begin(of_plan_text(TWO, "plan"), RunOptions(queue=queue))
     goal_id, waiting = ran.state.goal_id, wait_of(ran)
     assert waiting is not None
     assert [*waiting.next] == [*await seen(p, goal_id)]
@@ -36,7 +36,7 @@ async def test_the_next_commands_are_the_same_on_every_surface(p: Perdure, queue
     decided = await p.goals.decide(goal_id, "answer", call_id="one.1", value="yes")
     assert [*decided.next] == [*await seen(p, goal_id)]
     assert ["--resume" in each.command for each in decided.next] == [queue == "cli"]
-    again = await p.goals.go_on(goal_id, Manner(queue=queue, is_woken=True))
+    again = await p.goals.go_on(goal_id, RunOptions(queue=queue, is_woken=True))
     assert again.queue == queue
 
 

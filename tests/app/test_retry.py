@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from perdure import Conflict, Goal, GoalCancelled, GoalFailed, GoalWaiting, Invalid, NotFound, Perdure, flow
-from perdure.app.goals.arguments.run_options import Manner, Reopening
+from perdure.app.goals.arguments.run_options import Reopening, RunOptions
 from perdure.app.goals.goals import Goals
 from perdure.app.goals.new_goal import NewGoal, of_flow
 from perdure.errors import KeyTaken
@@ -171,7 +171,7 @@ async def test_a_flow_of_a_script_elsewhere_is_reopened_and_not_run(
     new = of_flow(order, [], {})
     goal_id = (await goals.begin(replace(new, mind=replace(new.mind, at=path)))).state.goal_id
     monkeypatch.delitem(registry._FLOWS, path)
-    assert (await goals.reopen(goal_id, Manner(queue="server"))).outcome == "interrupted"
+    assert (await goals.reopen(goal_id, RunOptions(queue="server"))).outcome == "interrupted"
     view = await goals.get(goal_id)
     assert (view.status, view.summary.worker, view.summary.queue) == ("interrupted", None, "cli")
     assert TRIED == ["reserve", "pay"]
@@ -202,7 +202,7 @@ async def test_a_retry_whose_run_ends_with_a_conflict_raises_that_conflict(goals
         loop.journal.listen(take_over)
 
     with pytest.raises(Conflict, match="another worker has taken it"):
-        await goals.reopen(goal_id, Manner(watch=lose))
+        await goals.reopen(goal_id, RunOptions(watch=lose))
 
 
 async def test_of_two_retries_at_once_one_is_made(goals: Goals) -> None:
@@ -270,7 +270,7 @@ async def test_a_follower_continues_when_the_goal_is_reopened_while_it_reads(
     find = goals._store.find
     steps: list[Callable[[], Awaitable[object]]] = [
         lambda: asyncio.sleep(0),  # the goal is looked up by its id
-        lambda: goals.reopen(goal_id, Manner(watch=Loop.stop)),
+        lambda: goals.reopen(goal_id, RunOptions(watch=Loop.stop)),
         lambda: goals.go_on(goal_id),
     ]
     BROKEN.clear()

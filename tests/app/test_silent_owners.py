@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from perdure import Conflict
-from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.arguments.run_options import RunOptions
 from perdure.app.goals.goals import Goals
 from perdure.app.goals.new_goal import NewGoal
 from perdure.app.home.system import SystemClock
@@ -78,7 +78,7 @@ async def test_a_resume_waits_until_the_owner_is_proven_dead_and_says_so_once(
     goal_id = await waiting_goal(goals, tmp_path)
     told: list[str] = []
     store.silent = 3
-    assert (await goals.go_on(goal_id, Manner(tell=told.append))).outcome == "waiting"
+    assert (await goals.go_on(goal_id, RunOptions(tell=told.append))).outcome == "waiting"
     assert told == ["waiting up to 1 s for a sign of life of worker w1 on far"]
 
 

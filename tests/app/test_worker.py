@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from perdure import Conflict, Unavailable
-from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.arguments.run_options import RunOptions
 from perdure.app.goals.goals import Goals
 from perdure.app.goals.new_goal import NewGoal
 from perdure.kernel.events import MindSpec
@@ -79,7 +79,7 @@ async def test_a_goal_runs_once_in_a_process_and_takes_what_is_posted_to_it(goal
     def watch(loop: Loop) -> None:
         loop.journal.listen(lambda _events, _state: begun.put_nowait(loop))
 
-    running = asyncio.create_task(goals.begin(command("exec sleep 600", tmp_path), Manner(watch=watch)))
+    running = asyncio.create_task(goals.begin(command("exec sleep 600", tmp_path), RunOptions(watch=watch)))
     goal_id = (await begun.get()).state.goal_id
     with pytest.raises(Conflict, match="by this process already"):
         await goals.go_on(goal_id)
@@ -96,7 +96,7 @@ async def test_a_run_that_is_cancelled_twice_leaves_nothing_behind(goals: Goals,
         loop.journal.listen(lambda _events, state: begun.put_nowait(state.goal_id))
 
     deaf = "trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done"
-    running = asyncio.create_task(goals.begin(command(deaf, tmp_path), Manner(watch=watch)))
+    running = asyncio.create_task(goals.begin(command(deaf, tmp_path), RunOptions(watch=watch)))
     goal_id = await begun.get()
     for _ in range(2):
         running.cancel()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from perdure import Perdure
-from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.arguments.run_options import RunOptions
 from perdure.app.goals.goals import Goals
 from perdure.app.goals.new_goal import NewGoal
 from perdure.app.home.system import SystemClock, is_dead
@@ -48,7 +48,7 @@ async def run_plan(
 ) -> RunResult:
     """Start a plan."""
     new = NewGoal("killed", MindSpec("plan", plan=plan), workdir)
-    return await goals.begin(new, Manner(watch=watch))
+    return await goals.begin(new, RunOptions(watch=watch))
 
 
 async def carry_on(home: Path, url: str, plan: str, pipe: Connection) -> None:
@@ -58,15 +58,15 @@ async def carry_on(home: Path, url: str, plan: str, pipe: Connection) -> None:
         if newest is None or newest.is_final:
             await run_plan(goals, plan, home, telling(pipe))
         else:
-            await goals.go_on(newest.summary.goal_id, Manner(watch=telling(pipe)))
+            await goals.go_on(newest.summary.goal_id, RunOptions(watch=telling(pipe)))
 
 
 async def carry_on_many(home: Path, url: str, plan: str, at_once: int, pipe: Connection) -> None:
     """Run so many goals at once, which share what they write: those that have not ended first, then new ones."""
     async with open_goals(home, url) as goals:
         begun = [goal.summary.goal_id for goal in await goals.list() if not goal.is_final]
-        manner = Manner(watch=telling(pipe))
-        resumed = [goals.go_on(goal_id, manner) for goal_id in begun[:at_once]]
+        run_options = RunOptions(watch=telling(pipe))
+        resumed = [goals.go_on(goal_id, run_options) for goal_id in begun[:at_once]]
         new = [run_plan(goals, plan, home, telling(pipe)) for _ in range(at_once - len(resumed))]
         await asyncio.gather(*resumed, *new)
 

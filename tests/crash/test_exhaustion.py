@@ -20,7 +20,7 @@ import pytest
 
 from perdure import failpoints, flow
 from perdure.app import open_ephemeral
-from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.arguments.run_options import RunOptions
 from perdure.app.goals.goals import Goals
 from perdure.app.goals.new_goal import NewGoal
 from perdure.kernel.events import Event, MindSpec
@@ -174,7 +174,7 @@ async def short_from_the_start(folder: Path, shortage: Callable[..., Shortage], 
     async with goals_in(folder) as goals:
         scarcity = Scarcity(shortage(*arguments), from_intent=True)
         try:
-            ran = await goals.begin(send(SEND, folder), Manner(watch=scarcity.watch))
+            ran = await goals.begin(send(SEND, folder), RunOptions(watch=scarcity.watch))
         finally:
             scarcity.end()
         await judge(goals, ran, folder)
@@ -188,7 +188,7 @@ async def short_after_the_effect(
     async with goals_in(folder) as goals:
         scarcity = Scarcity(shortage(*arguments))
         running = asyncio.create_task(
-            goals.begin(send(f"{THEN_WRITE}; exit {code}", folder), Manner(watch=scarcity.watch))
+            goals.begin(send(f"{THEN_WRITE}; exit {code}", folder), RunOptions(watch=scarcity.watch))
         )
         await told.line()
         scarcity.begin()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from perdure import Unavailable
-from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.arguments.run_options import RunOptions
 from perdure.app.goals.new_goal import NewGoal
 from perdure.kernel.events import Event, MindSpec
 from perdure.kernel.fold import GoalState
@@ -23,7 +23,7 @@ steps:
 """
 
 
-def when_begun(step: str, path: Path) -> Manner:
+def when_begun(step: str, path: Path) -> RunOptions:
     """Let the log of the database not grow any more as soon as the intent of a step is recorded."""
 
     def fill(_events: Sequence[Event], state: GoalState) -> None:
@@ -34,7 +34,7 @@ def when_begun(step: str, path: Path) -> Manner:
     def watch(loop: Loop) -> None:
         loop.journal.listen(fill)
 
-    return Manner(watch=watch)
+    return RunOptions(watch=watch)
 
 
 async def fill_up_and_go_on(home: Path, verdict: str) -> None:

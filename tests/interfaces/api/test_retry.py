@@ -12,7 +12,7 @@ import pytest
 from perdure import Conflict
 from perdure.app import Perdure
 from perdure.app.change_feed.history_tail import HistoryTail
-from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.arguments.run_options import RunOptions
 from perdure.client import Client
 from perdure.errors import PerdureError
 from perdure.interfaces.api.server import Running
@@ -126,7 +126,7 @@ async def test_a_follower_continues_when_the_goal_is_reopened_while_it_reads(
         """Let the goal be reopened after a follower has read that it is final, and before it reads the events."""
         row = await look_up(tail)
         if not reopened:
-            reopened.append(await goals.reopen(goal_id, Manner(watch=Loop.stop)))
+            reopened.append(await goals.reopen(goal_id, RunOptions(watch=Loop.stop)))
         return row
 
     monkeypatch.setattr(HistoryTail, "look_up", look_up_then_reopen)

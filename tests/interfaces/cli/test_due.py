@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from perdure import Perdure, failpoints
-from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.arguments.run_options import RunOptions
 from perdure.minds.flow import registry
 from tests.app.holds import WHY, left_by_dead_worker
 from tests.crash import program
@@ -146,7 +146,7 @@ def test_a_goal_that_is_overdue_says_so_and_how_it_is_resumed(perdure: Terminal,
 async def held_goal(home: Path) -> str:
     async with Perdure.open(home) as p:
         goal_id = await left_by_dead_worker(p)
-        await p.goals.go_on(goal_id, Manner(is_automatic=True))
+        await p.goals.go_on(goal_id, RunOptions(is_automatic=True))
         return goal_id
 
 

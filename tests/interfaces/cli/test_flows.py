@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from perdure import Perdure
-from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.arguments.run_options import RunOptions
 from perdure.interfaces.cli.goals.run_ui.flows import new_flow
 from perdure.minds.flow import registry
 from tests.interfaces.cli.terminal import Terminal
@@ -286,7 +286,7 @@ def test_a_flow_of_a_server_runs_in_the_current_folder_however_often_it_is_resum
     async def begin() -> str:
         async with Perdure.open() as p:
             new = replace(new_flow("flows:orders", '["lamp", "table"]'), workdir=None)  # as a server begins it
-            return (await p.goals.begin(new, Manner(queue="server"))).state.goal_id
+            return (await p.goals.begin(new, RunOptions(queue="server"))).state.goal_id
 
     goal_id = asyncio.run(begin())
     assert perdure("goal", "answer", goal_id, "yes", "--resume") == 5

@@ -10,7 +10,7 @@ import pytest
 
 from perdure import Perdure
 from perdure.app import open_ephemeral
-from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.arguments.run_options import RunOptions
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.goals.run_ui.in_place import InPlace
 from perdure.interfaces.cli.goals.run_ui.run_ui import Showing, Stage
@@ -301,7 +301,7 @@ def test_why_an_outcome_is_unknown_is_said_once_before_the_question(ready: Path)
         stage = Stage(Showing(options))
         stage._see(events, state)
         async with open_ephemeral() as goals:
-            offers = InPlace(stage, goals, Manner())._offers(state)
+            offers = InPlace(stage, goals, RunOptions())._offers(state)
         await stage.close(is_clean=True)
         return [offer.why for offer in offers]
 

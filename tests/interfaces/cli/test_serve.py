@@ -14,7 +14,7 @@ import pytest
 from perdure.app import Perdure
 from perdure.app.access.login_codes import spend_code
 from perdure.app.access.token import TOKEN_FILE, read_token
-from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.arguments.run_options import RunOptions
 from perdure.app.goals.new_goal import of_plan_text
 from perdure.app.home.server_mark import marked_as_server
 from perdure.settings import load_settings
@@ -101,7 +101,7 @@ def test_who_answers_a_goal_of_the_server_is_told_that_the_server_goes_on(perdur
     async def asked() -> str:
         plan = 'goal: a question\nsteps:\n  - id: sure\n    ask: {question: "Publish?"}\n'
         async with Perdure.open(load_settings().home) as p:
-            return (await p.goals.begin(of_plan_text(plan, "plan"), Manner(queue="server"))).state.goal_id
+            return (await p.goals.begin(of_plan_text(plan, "plan"), RunOptions(queue="server"))).state.goal_id
 
     goal_id = asyncio.run(asked())
     assert perdure("goal", "answer", goal_id, "yes") == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from perdure.app.goals.arguments import validate
-from perdure.app.goals.arguments.run_options import Manner, Reopening
+from perdure.app.goals.arguments.run_options import Reopening, RunOptions
 from perdure.app.goals.arguments.validate import OnFailed
 from perdure.app.goals.errors import result_of
 from perdure.app.goals.handle import GoalHandle
@@ -156,7 +156,7 @@ class Goals(GoalRuns):
     async def reopen(
         self,
         goal_id: str,
-        manner: Manner | None = None,
+        options: RunOptions | None = None,
         *,
         reason: str | None = None,
         limits: Limits | None = None,
@@ -168,7 +168,7 @@ class Goals(GoalRuns):
         A goal whose code is in a script elsewhere is reopened and not run.
         """
         again = Reopening(reason, validate.limits(limits), key, by)
-        return await self.retries.reopen(goal_id, manner or Manner(queue=self._queue), again)
+        return await self.retries.reopen(goal_id, options or RunOptions(queue=self._queue), again)
 
     async def decide(
         self, goal_id: str, decision: str, *, call_id: str | None = None, value: Any = None, key: str | None = None

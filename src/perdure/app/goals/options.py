@@ -15,7 +15,7 @@ from perdure.kernel.loop import RunResult
 from perdure.kernel.ports import Owned
 
 if TYPE_CHECKING:
-    from perdure.app.goals.arguments.run_options import Manner
+    from perdure.app.goals.arguments.run_options import RunOptions
     from perdure.app.goals.goals import Goals
     from perdure.app.goals.new_goal import NewGoal
     from perdure.minds.flow.flow import Flow
@@ -53,7 +53,7 @@ class GoalOptions:
         when the key started something else, or the code of the flow was changed.
         """
         new = self._new(what, args, kwargs)
-        result = await self._retry_if_failed(await self._run_or_follow(new), self.goals.manner_of(new))
+        result = await self._retry_if_failed(await self._run_or_follow(new), self.goals.run_options_of(new))
         return self.goals.result_of(result, self.on_failed)
 
     @overload
@@ -74,7 +74,7 @@ class GoalOptions:
         if known is None:
             try:
                 resume = partial(self._continue, new.flow)
-                run = await self.goals.worker.start(lambda manner: self._begin(new, manner), resume)
+                run = await self.goals.worker.start(lambda options: self._begin(new, options), resume)
                 return GoalHandle(self.goals, run.goal_id, run.task, self.on_failed, is_starter=True)
             except Conflict:
                 known = await self.goals.started(new)  # another caller was quicker with the same key
@@ -112,16 +112,16 @@ class GoalOptions:
             task = self.goals.worker.resume(known.id, partial(self._continue, flow))
         return GoalHandle(self.goals, known.id, task, self.on_failed, is_starter=True)
 
-    async def _begin(self, new: "NewGoal", manner: "Manner") -> RunResult:
-        manner = self.goals.manner_of(new, manner)
-        return await self._retry_if_failed(await self.goals.begin(new, manner), manner)
+    async def _begin(self, new: "NewGoal", options: "RunOptions") -> RunResult:
+        options = self.goals.run_options_of(new, options)
+        return await self._retry_if_failed(await self.goals.begin(new, options), options)
 
-    async def _continue(self, flow: "Flow[..., Any] | None", goal_id: str, manner: "Manner") -> RunResult:
+    async def _continue(self, flow: "Flow[..., Any] | None", goal_id: str, options: "RunOptions") -> RunResult:
         """Resume a goal with the flow that was given for it; that is kept alive by this until the goal has ended."""
-        manner = replace(manner, flow=flow)
-        return await self._retry_if_failed(await self.goals.go_on(goal_id, manner), manner)
+        options = replace(options, flow=flow)
+        return await self._retry_if_failed(await self.goals.go_on(goal_id, options), options)
 
-    async def _retry_if_failed(self, result: RunResult, manner: "Manner | None" = None) -> RunResult:
+    async def _retry_if_failed(self, result: RunResult, options: "RunOptions | None" = None) -> RunResult:
         """Retry a goal that failed once, if that is wanted. A retry of another caller counts: its result is returned.
 
         Raises: GoalFailed, because of the Conflict, when it cannot be retried.
@@ -132,19 +132,19 @@ class GoalOptions:
         goal_id = result.state.goal_id
         while True:
             try:
-                return await self.goals.reopen(goal_id, manner, by="on_failed")
+                return await self.goals.reopen(goal_id, options, by="on_failed")
             except Conflict as refused:
                 is_retried = (await self.goals.state(goal_id)).head.seq > result.state.head.seq
                 if is_retried:
-                    return await self._follow(goal_id, manner)
+                    return await self._follow(goal_id, options)
                 if not isinstance(refused, Owned):
                     raise failure from refused
             await self.goals.pause()  # its worker has not released it yet, or another caller is about to retry it
 
-    async def _follow(self, goal_id: str, manner: "Manner | None") -> RunResult:
+    async def _follow(self, goal_id: str, options: "RunOptions | None") -> RunResult:
         """Wait for a goal that another worker runs; resume it when that worker leaves it unfinished."""
         while True:
             try:
-                return await self.goals.go_on(goal_id, manner)
+                return await self.goals.go_on(goal_id, options)
             except Owned:
                 await self.goals.wait_while_running(goal_id)

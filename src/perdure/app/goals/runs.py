@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.arguments.run_options import RunOptions
 from perdure.app.goals.lists import GoalLists
 from perdure.app.home.script_interrupts import Interrupted
 from perdure.app.home.system import SystemClock
@@ -47,7 +47,7 @@ class GoalRuns(GoalLists, ABC):
         clock = clock or SystemClock()
         super().__init__(home, store, leases, clock)
         self._queue = queue
-        """The queue of the goals that are started or resumed here, unless their manner names another."""
+        """The queue of the goals that are started or resumed here, unless the options of a run name another."""
         self._runner = Runner(
             home,
             store,
@@ -68,15 +68,15 @@ class GoalRuns(GoalLists, ABC):
     def children(self) -> HomeChildren:
         """The goals that goals have started."""
 
-    async def begin(self, new: "NewGoal", manner: Manner | None = None) -> RunResult:
+    async def begin(self, new: "NewGoal", options: RunOptions | None = None) -> RunResult:
         """Start a goal and run it until it ends, waits, or is stopped.
 
         Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
         """
         self.require_open()
-        return await self.children.after_run(await self._runner.start(new, self.manner_of(new, manner)))
+        return await self.children.after_run(await self._runner.start(new, self.run_options_of(new, options)))
 
-    async def begin_once(self, new: "NewGoal", manner: Manner | None = None) -> RunResult:
+    async def begin_once(self, new: "NewGoal", options: RunOptions | None = None) -> RunResult:
         """Start a goal, or resume the one that its key started; one that has ended or is on hold is returned unchanged.
 
         A program that repeats its call does not release a goal on hold: only a person does.
@@ -84,20 +84,20 @@ class GoalRuns(GoalLists, ABC):
         Raises: Invalid; Conflict when the key started something else, or another live worker runs the goal.
         """
         self.require_open()
-        manner = self.manner_of(new, manner)
+        options = self.run_options_of(new, options)
         known = await self._started(new)
         if known is None:
             try:
-                return await self.begin(new, manner)
+                return await self.begin(new, options)
             except Conflict:
                 known = await self._started(new)  # another caller was quicker with the same key
                 if known is None:
                     raise
         if (await self.get(known)).summary.waiting_for == "hold":
             return await self.run_result(known, "waiting")
-        return await self.go_on(known, manner)
+        return await self.go_on(known, options)
 
-    async def go_on(self, goal_id: str, manner: Manner | None = None, limits: Limits | None = None) -> RunResult:
+    async def go_on(self, goal_id: str, options: RunOptions | None = None, limits: Limits | None = None) -> RunResult:
         """Resume a goal, with limits raised where they are given; a finished goal is returned unchanged.
 
         Raises: NotFound; Conflict when another live worker runs it; Invalid when a limit is not above what was used.
@@ -109,7 +109,7 @@ class GoalRuns(GoalLists, ABC):
             if state is not None and state.termination is not None:  # else it was reopened between the two reads
                 return RunResult("ended", state, summary.queue, is_recorded=True)
             with suppress(Ended):  # another worker ended it after the first read
-                result = await self._runner.go_on(goal_id, manner or Manner(queue=self._queue), limits or Limits())
+                result = await self._runner.go_on(goal_id, options or RunOptions(queue=self._queue), limits or Limits())
                 return await self.children.after_run(result)
 
     async def run_result(self, goal_id: str, outcome: Outcome) -> RunResult:
@@ -126,7 +126,7 @@ class GoalRuns(GoalLists, ABC):
         Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
         """
         self.require_open()
-        state = await self._runner.enqueue(new, self.manner_of(new, Manner(queue=queue)))
+        state = await self._runner.enqueue(new, self.run_options_of(new, RunOptions(queue=queue)))
         return await self.find(state.goal_id)
 
     async def enqueue_again(self, goal_id: str, limits: Limits, *, queue: str = "server") -> GoalView:
@@ -147,9 +147,9 @@ class GoalRuns(GoalLists, ABC):
         known = await self._started(new)
         return None if known is None else await self.find(known)
 
-    def manner_of(self, new: "NewGoal", manner: Manner | None = None) -> Manner:
+    def run_options_of(self, new: "NewGoal", options: RunOptions | None = None) -> RunOptions:
         """Return how a goal is run by the caller that has its flow."""
-        return replace(manner or Manner(queue=self._queue), flow=new.flow)
+        return replace(options or RunOptions(queue=self._queue), flow=new.flow)
 
     async def require_code(self, goal_id: str) -> None:
         """Check that the code of a goal is here, if it is a flow.

@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
-from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.arguments.run_options import RunOptions
 from perdure.app.wire.goal_view import GoalView
 from perdure.app.workers.background import BackgroundRuns, Run
 from perdure.errors import NotFound, Unavailable
 from perdure.kernel.loop import RunResult
 
-Resume = Callable[[str, Manner], Awaitable[RunResult]]
+Resume = Callable[[str, RunOptions], Awaitable[RunResult]]
 """Resumes the goal with an id."""
 
 _MOST_WATCHED = 100
@@ -28,14 +28,14 @@ class AppWorker(BackgroundRuns):
         self._watched: dict[str, Resume] = {}
         """The goals that were started here and have not ended: each is resumed when it can continue."""
 
-    async def start(self, begin: Callable[[Manner], Awaitable[RunResult]], resume: Resume) -> Run:
+    async def start(self, begin: Callable[[RunOptions], Awaitable[RunResult]], resume: Resume) -> Run:
         """Begin a new goal, and return as soon as it is durable; `resume` continues it later, when it has waited.
 
         Raises: what `begin` raises before that; Unavailable when the home is being closed.
         """
         self._require_open()
         run = Run("", is_stored=False)
-        await self._begun(run, lambda manner: begin(replace(manner, commits_start=True)))
+        await self._begun(run, lambda options: begin(replace(options, commits_start=True)))
         self._watch(run.goal_id, resume)
         return run
 
@@ -53,7 +53,9 @@ class AppWorker(BackgroundRuns):
         if known is not None:
             return known
         go_on = self._watched.get(goal_id, self._goals.go_on)
-        return self._begin(Run(goal_id, is_unattended=True), lambda manner: go_on(goal_id, manner), lambda _goal: None)
+        return self._begin(
+            Run(goal_id, is_unattended=True), lambda options: go_on(goal_id, options), lambda _goal: None
+        )
 
     def run_child(self, child: GoalView, resume: Resume, on_left: Callable[[GoalView], None]) -> bool:
         """Run a child of a goal, and again whenever it can continue; tell whether it runs or will.
@@ -69,7 +71,7 @@ class AppWorker(BackgroundRuns):
         if self._is_hopeless(child):
             return False
         run = Run(child.id, child.summary.last_seq)
-        task = self._begin(run, lambda manner: resume(child.id, manner), lambda _goal: None)
+        task = self._begin(run, lambda options: resume(child.id, options), lambda _goal: None)
         task.add_done_callback(lambda _task: on_left(child))
         return True
 
@@ -124,7 +126,7 @@ class AppWorker(BackgroundRuns):
         if can_continue and is_ours and not self._is_closing:
             go_on = self._watched[goal_id]
             run = Run(goal_id, goal.summary.last_seq)
-            self._begin(run, lambda manner: go_on(goal_id, replace(manner, is_automatic=True)), lambda _goal: None)
+            self._begin(run, lambda options: go_on(goal_id, replace(options, is_automatic=True)), lambda _goal: None)
 
     @property
     def _free(self) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from perdure.app.goals.arguments.run_options import Manner, Watch
+from perdure.app.goals.arguments.run_options import RunOptions, Watch
 from perdure.app.outage_log import Trouble
 from perdure.app.wire.goal_view import GoalView
 from perdure.app.workers.failed_runs import MOMENT_S, OWNED_S, PATIENCE_S, FailedRuns
@@ -207,7 +207,7 @@ class BackgroundRuns:
         is_due = goal.due_us is not None and goal.due_us <= self._clock.now_us()
         self._begin(
             Run(goal.goal_id, goal.last_seq),
-            lambda manner: self._goals.queues.run(claimed, replace(manner, is_woken=is_due, is_automatic=True)),
+            lambda options: self._goals.queues.run(claimed, replace(options, is_woken=is_due, is_automatic=True)),
             lambda _goal: None,
         )
 
@@ -228,7 +228,7 @@ class BackgroundRuns:
     def _take(self, goal: GoalView, *, is_woken: bool) -> None:
         self._begin(
             Run(goal.id, goal.summary.last_seq),
-            lambda manner: self._goals.go_on(goal.id, replace(manner, is_woken=is_woken, is_automatic=True)),
+            lambda options: self._goals.go_on(goal.id, replace(options, is_woken=is_woken, is_automatic=True)),
             lambda _goal: None,
         )
 
@@ -258,7 +258,7 @@ class BackgroundRuns:
     def _is_hopeless(self, goal: GoalView) -> bool:
         return self._failures.is_hopeless(goal.id, goal.summary.last_seq)
 
-    async def _begun(self, run: Run, begin: Callable[[Manner], Awaitable[RunResult]]) -> GoalView:
+    async def _begun(self, run: Run, begin: Callable[[RunOptions], Awaitable[RunResult]]) -> GoalView:
         """Run a goal in a task of its own, and return as soon as it is ours and durable.
 
         Raises: whatever keeps it from that; Unavailable when code of a new goal blocks before it can be stored.
@@ -283,7 +283,7 @@ class BackgroundRuns:
         raise Unavailable("The code of the flow blocks before the goal can be stored; nothing was started.")
 
     def _begin(
-        self, run: Run, begin: Callable[[Manner], Awaitable[RunResult]], on_begun: Callable[[GoalView], object]
+        self, run: Run, begin: Callable[[RunOptions], Awaitable[RunResult]], on_begun: Callable[[GoalView], object]
     ) -> "asyncio.Task[RunResult]":
         """Run a goal in a task of its own; `on_begun` is called once, when it is ours and durable.
 
@@ -304,16 +304,16 @@ class BackgroundRuns:
             else:
                 loop.journal.listen(stored)
 
-        task = asyncio.ensure_future(begin(self._manner(watch)))
+        task = asyncio.ensure_future(begin(self._run_options(watch)))
         run.task = task
         self._begun_count += 1
         self._running[task] = run
         task.add_done_callback(self._ended)
         return task
 
-    def _manner(self, watch: Watch) -> Manner:
+    def _run_options(self, watch: Watch) -> RunOptions:
         parks = self._parks_for_children
-        return Manner(watch=watch, queue=self._queue_name, tell=None, parks_for_children=parks)
+        return RunOptions(watch=watch, queue=self._queue_name, tell=None, parks_for_children=parks)
 
     def _ended(self, task: "asyncio.Task[RunResult]") -> None:
         """Forget a task, and log what nobody else hears; what has failed is not tried again at once."""

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from perdure.app.goals.arguments.run_options import Manner, Reopening
+from perdure.app.goals.arguments.run_options import Reopening, RunOptions
 from perdure.app.wire.goal_view import GoalView
 from perdure.errors import Conflict, Damaged, Invalid, KeyTaken, NotFound, PerdureError
 from perdure.kernel.calls.children import (
@@ -47,15 +47,15 @@ class RunChildren:
     A flow of a server runs on a thread of its own. What is done here is done on the event loop of the home.
     """
 
-    def __init__(self, home: "HomeChildren", manner: Manner) -> None:
+    def __init__(self, home: "HomeChildren", options: RunOptions) -> None:
         self._home = home
-        self._manner = manner
+        self._run_options = options
 
     async def start(self, parent: GoalState, calls: Sequence[ToolCall], queue: str) -> Sequence[ToolOutput]:
         """See Children.start."""
-        is_woken_by_server = queue == "cli" and self._manner.queue == "server"  # no worker polls the queue cli
+        is_woken_by_server = queue == "cli" and self._run_options.queue == "server"  # no worker polls the queue cli
         child_queue = "server" if is_woken_by_server else queue
-        return await self._home.on_loop(self._home.start(parent, calls, child_queue, self._manner))
+        return await self._home.on_loop(self._home.start(parent, calls, child_queue, self._run_options))
 
     async def cancel(self, goal_ids: Collection[str]) -> None:
         """See Children.cancel."""
@@ -64,9 +64,9 @@ class RunChildren:
 
     async def are_active(self, goal_ids: Collection[str]) -> bool:
         """See Children.are_active."""
-        if self._manner.parks_for_children:
+        if self._run_options.parks_for_children:
             return False
-        return await self._home.on_loop(self._home.are_active(goal_ids, self._manner))
+        return await self._home.on_loop(self._home.are_active(goal_ids, self._run_options))
 
 
 class HomeChildren:
@@ -81,9 +81,9 @@ class HomeChildren:
         self.poller: BackgroundRuns | None = None
         """What polls a queue in this process: it runs the children that are in that queue."""
 
-    def of_run(self, manner: Manner) -> RunChildren:
+    def of_run(self, options: RunOptions) -> RunChildren:
         """Return the children for one run of a goal; it may be called on the thread of a flow."""
-        return RunChildren(self, manner)
+        return RunChildren(self, options)
 
     def note_loop(self) -> None:
         """Remember the event loop that runs now as that of the home."""
@@ -96,16 +96,16 @@ class HomeChildren:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     async def start(
-        self, parent: GoalState, calls: Sequence[ToolCall], queue: str, manner: Manner
+        self, parent: GoalState, calls: Sequence[ToolCall], queue: str, options: RunOptions
     ) -> Sequence[ToolOutput]:
-        """See Children.start; `manner` is how the parent is run."""
+        """See Children.start; `options` are those of the run of the parent."""
         known = {goal.id: goal for goal in await self._goals.children_of(parent.goal_id)}
         new = [call for call in calls if call.arguments["goal_id"] not in known]
         outcomes: list[ToolOutput] = []
         if new and await self._depth(parent) >= MAX_DEPTH:
             outcomes, new = [_too_deep(parent, call) for call in new], []
         for first in range(0, len(new), _AT_ONCE):
-            created = [self._create(parent, call, queue, manner) for call in new[first : first + _AT_ONCE]]
+            created = [self._create(parent, call, queue, options) for call in new[first : first + _AT_ONCE]]
             outcomes += [outcome for outcome in await asyncio.gather(*created) if outcome is not None]
         for call in calls:
             found = known.get(call.arguments["goal_id"])
@@ -113,14 +113,14 @@ class HomeChildren:
                 ended = await outcome_of(self._store, parent, found.id)
                 outcomes += [] if ended is None else [ended]
             elif found is not None:
-                await self._resume(found, manner)
+                await self._resume(found, options)
         return outcomes
 
-    async def _create(self, parent: GoalState, call: ToolCall, queue: str, manner: Manner) -> ToolOutput | None:
+    async def _create(self, parent: GoalState, call: ToolCall, queue: str, options: RunOptions) -> ToolOutput | None:
         """Create a child and have it run; return the outcome of its call when it cannot be created."""
         goal_id = str(call.arguments["goal_id"])
         try:
-            await self._runner.enqueue(_new_goal(parent, call, self._flow(call)), Manner(queue=queue))
+            await self._runner.enqueue(_new_goal(parent, call, self._flow(call)), RunOptions(queue=queue))
         except (Owned, NotRetried):
             raise
         except (Invalid, NotFound, Conflict) as error:
@@ -129,7 +129,7 @@ class HomeChildren:
             if owner is None or isinstance(error, KeyTaken):
                 return _not_started(call, error.code, error.detail)
             return _not_started(call, "conflict", _key_conflict(str(key), owner.goal_id, parent.goal_id))
-        self._run(await self._goals.get(goal_id), manner)
+        self._run(await self._goals.get(goal_id), options)
         return None
 
     async def _depth(self, goal: GoalState) -> int:
@@ -151,24 +151,24 @@ class HomeChildren:
         spec = MindSpec("flow", flow=call.arguments["flow"], at=call.arguments["at"])
         return flow_of(GoalBegun("a child", spec), self._runner.contexts.imports)
 
-    async def _resume(self, child: GoalView, manner: Manner) -> bool:
+    async def _resume(self, child: GoalView, options: RunOptions) -> bool:
         """Have a child run if it can continue; return whether it runs or will."""
         if child.is_running:
             return True
-        return await self._goals.can_continue(child) and self._run(child, manner)
+        return await self._goals.can_continue(child) and self._run(child, options)
 
-    def _run(self, child: GoalView, manner: Manner) -> bool:
+    def _run(self, child: GoalView, options: RunOptions) -> bool:
         """Have an open child run here; return whether it will."""
         if self.poller is not None and self.poller.queue_name == child.summary.queue:
             self.poller.nudge()
             return self.poller.would_run(child)
-        go_on = partial(self._go_on, of_parent=manner)
+        go_on = partial(self._go_on, of_parent=options)
         return self._goals.worker.run_child(child, go_on, self._has_left)
 
-    async def _go_on(self, goal_id: str, manner: Manner, *, of_parent: Manner) -> RunResult:
+    async def _go_on(self, goal_id: str, options: RunOptions, *, of_parent: RunOptions) -> RunResult:
         parks, approves = of_parent.parks_for_person, of_parent.approves_asked
-        manner = replace(manner, is_automatic=True, parks_for_person=parks, approves_asked=approves)
-        return await self._goals.go_on(goal_id, manner)
+        options = replace(options, is_automatic=True, parks_for_person=parks, approves_asked=approves)
+        return await self._goals.go_on(goal_id, options)
 
     def _has_left(self, child: GoalView) -> None:
         """Have the parent of a child check whether the child still runs."""
@@ -183,16 +183,16 @@ class HomeChildren:
         with suppress(NotFound, Conflict, Damaged):  # it was never created, has ended, or can never continue
             await self._goals.cancel(goal_id, by=PARENT)
 
-    async def are_active(self, goal_ids: Collection[str], manner: Manner) -> bool:
+    async def are_active(self, goal_ids: Collection[str], options: RunOptions) -> bool:
         """See Children.are_active; a child that waits for its own children is active as long as one of them is."""
         for goal_id in goal_ids:
             with suppress(NotFound):
                 child = await self._goals.get(goal_id)
-                if child.is_final or await self._resume(child, manner):
+                if child.is_final or await self._resume(child, options):
                     return True
                 if child.summary.waiting_for == "child":
                     state = await self._goals.state(goal_id)
-                    if await self.are_active(open_children(state), manner):
+                    if await self.are_active(open_children(state), options):
                         return True
         return False
 
@@ -256,7 +256,7 @@ class HomeChildren:
         for child in reversed(failed):
             reopening = Reopening(reason=again.reason, by=again.by)
             with suppress(Owned):  # another caller retries it
-                await self._runner.enqueue_reopened(child.id, Manner(queue=child.summary.queue), reopening)
+                await self._runner.enqueue_reopened(child.id, RunOptions(queue=child.summary.queue), reopening)
 
     async def _failed_children(self, state: GoalState) -> list[GoalView]:
         """Return the failed goals below a failed goal that its retry reopens, the nearest first."""

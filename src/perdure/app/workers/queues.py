@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.arguments.run_options import RunOptions
 from perdure.app.wire.goal_view import GoalView
 from perdure.kernel.events import Limits
 from perdure.kernel.loop import RunResult
@@ -43,13 +43,13 @@ class GoalQueues:
         worker = self._runner.process.worker or self._goals.observer()
         return await self._leases.has_next([queue], worker, skip=skip, after=after)
 
-    async def run(self, claimed: ClaimedGoal, manner: Manner) -> RunResult:
+    async def run(self, claimed: ClaimedGoal, options: RunOptions) -> RunResult:
         """Run a goal that was claimed for this process; it is released however that ends.
 
         Raises: as Goals.go_on.
         """
         try:
-            result = await self._runner.go_on(claimed.goal.goal_id, replace(manner, claim=claimed), Limits())
+            result = await self._runner.go_on(claimed.goal.goal_id, replace(options, claim=claimed), Limits())
         except BaseException:
             if not self._goals.is_held_here(claimed.goal.goal_id):  # else its run, which has not ended, releases it
                 await self.release(claimed)

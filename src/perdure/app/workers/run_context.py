@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.arguments.run_options import RunOptions
 from perdure.app.home.system import keep_for_ever, observer
 from perdure.app.workers.flow_threads import FlowThread
 from perdure.app.workers.worker import LocalWorker
@@ -56,7 +56,7 @@ class RunContexts:
         self,
         begun: GoalBegun,
         workdir: str,
-        manner: Manner,
+        options: RunOptions,
         children: Children,
         is_ours: Callable[[], bool],
         *,
@@ -69,8 +69,8 @@ class RunContexts:
         """
         from perdure.minds.factory import KINDS, MindRequest, make_mind
 
-        flow = manner.flow or self.find_flow(begun)
-        request = MindRequest(begun, manner.jobs, self._forks, flow, self._calls)
+        flow = options.flow or self.find_flow(begun)
+        request = MindRequest(begun, options.jobs, self._forks, flow, self._calls)
         made = make_mind(request, {**KINDS, **self.minds})
         if is_new:
             self._require_known(made.wants)
@@ -79,12 +79,12 @@ class RunContexts:
         return RunContext(
             made.mind,
             Toolbox([self._builtin, *self.sources, *made.sources]),
-            policy_of_goal(begun.policy, approves_asked=manner.approves_asked),
+            policy_of_goal(begun.policy, approves_asked=options.approves_asked),
             workdir,
             is_ours,
             keep=keep_for_ever,
             children=children,
-            parks_for_person=manner.parks_for_person,
+            parks_for_person=options.parks_for_person,
             **self._pauses,
         )
 
@@ -151,23 +151,27 @@ class RunSetup:
             self.children.listen_to(journal)
 
     async def loop(
-        self, journal: Journal, run_context: Callable[[], RunContext], manner: Manner, thread: FlowThread | None
+        self,
+        journal: Journal,
+        run_context: Callable[[], RunContext],
+        options: RunOptions,
+        thread: FlowThread | None,
     ) -> Loop:
         """Make the loop of a goal where it will run; a server parses a plan, which may be long, beside its own loop."""
-        if manner.queue == "server" and journal.state.begun.mind.kind == "plan":
+        if options.queue == "server" and journal.state.begun.mind.kind == "plan":
             made = await asyncio.to_thread(run_context)
             return Loop(journal, self._inbox, made, self._clock)
         return await call_on(thread, lambda: Loop(journal, self._inbox, run_context(), self._clock))
 
     @asynccontextmanager
-    async def thread_for(self, mind: MindSpec, manner: Manner) -> AsyncIterator[FlowThread | None]:
+    async def thread_for(self, mind: MindSpec, options: RunOptions) -> AsyncIterator[FlowThread | None]:
         """Give a flow of a server a thread for the time of the block; everything else runs where the caller does.
 
         Raises: Unavailable when there are no threads left.
         """
         if self.children is not None:
             self.children.note_loop()
-        if mind.kind != "flow" or manner.queue != "server":
+        if mind.kind != "flow" or options.queue != "server":
             yield None
             return
         thread = FlowThread(mind.at or "")
@@ -175,15 +179,21 @@ class RunSetup:
             yield thread
 
     def context_of(
-        self, begun: GoalBegun, workdir: str, manner: Manner, thread: FlowThread | None, *, is_new: bool = False
+        self,
+        begun: GoalBegun,
+        workdir: str,
+        options: RunOptions,
+        thread: FlowThread | None,
+        *,
+        is_new: bool = False,
     ) -> Callable[[], RunContext]:
         """Return what makes the context of a run, on the thread on which that is called. See RunContexts.make."""
         is_ours = partial(_is_ours, self._worker, thread)
-        return partial(self._contexts.make, begun, workdir, manner, self.children_of(manner), is_ours, is_new=is_new)
+        return partial(self._contexts.make, begun, workdir, options, self.children_of(options), is_ours, is_new=is_new)
 
-    def children_of(self, manner: Manner) -> Children:
+    def children_of(self, options: RunOptions) -> Children:
         """Return the children that the goal of a run may start."""
-        return NO_CHILDREN if self.children is None else self.children.of_run(manner)
+        return NO_CHILDREN if self.children is None else self.children.of_run(options)
 
 
 def _is_ours(worker: LocalWorker, thread: FlowThread | None) -> bool:

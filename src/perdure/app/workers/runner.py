@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perdure.app.goals.arguments.run_options import Manner, Reopening, Tell, raised
+from perdure.app.goals.arguments.run_options import Reopening, RunOptions, Tell, raised
 from perdure.app.home.script_interrupts import Interrupted, cut_off_steps
 from perdure.app.home.system import SystemIds, WorkerIdentity
 from perdure.app.home.workdirs import existing_workdir, own_workdir
@@ -85,47 +85,45 @@ class Runner:
         """Say what runs the children of goals; without it, goals have none."""
         self._setup.children = children
 
-    async def start(self, new: "NewGoal", manner: Manner) -> RunResult:
+    async def start(self, new: "NewGoal", options: RunOptions) -> RunResult:
         """Start a goal and run it until it ends, waits, or is stopped.
 
         Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
         """
-        async with self._setup.thread_for(new.mind, manner) as thread:
-            named = await self._named(new, manner, thread)
+        async with self._setup.thread_for(new.mind, options) as thread:
+            named = await self._named(new, options, thread)
             async with self.process.holding(named.goal_id) as worker:
-                journal = self._journal(named, worker, manner, new.key)
-                return await self._run(journal, worker, lambda: named.run_context, manner, thread, is_resumed=False)
+                journal = self._journal(named, worker, options, new.key)
+                return await self._run(journal, worker, lambda: named.run_context, options, thread, is_resumed=False)
 
-    async def enqueue(self, new: "NewGoal", manner: Manner) -> GoalState:
+    async def enqueue(self, new: "NewGoal", options: RunOptions) -> GoalState:
         """Store a new goal for the workers of its queue; it does not run yet.
 
         Raises: as `start`.
         """
-        async with self._setup.thread_for(new.mind, manner) as thread:
-            named = await self._named(new, manner, thread)
+        async with self._setup.thread_for(new.mind, options) as thread:
+            named = await self._named(new, options, thread)
         async with self.process.holding(named.goal_id) as worker:
-            journal = self._journal(named, worker, manner, new.key)
+            journal = self._journal(named, worker, options, new.key)
             await journal.commit(release=True)
             return journal.state
 
-    async def go_on(self, goal_id: str, manner: Manner, limits: Limits) -> RunResult:
+    async def go_on(self, goal_id: str, options: RunOptions, limits: Limits) -> RunResult:
         """Resume a goal that has not ended, with limits raised where they are given.
 
         A goal on hold is released first; an automatic run leaves it on hold, and holds one that killed its workers.
 
         Raises: NotFound; Conflict when another live worker runs it; Invalid when a limit is not above what was used.
         """
-        async with self._owning(goal_id, manner.queue, manner.tell, is_woken=manner.is_woken, claim=manner.claim) as (
-            worker,
-            journal,
-        ):
-            if manner.is_automatic and await self._hold(journal):
+        owned = self._owning(goal_id, options.queue, options.tell, is_woken=options.is_woken, claim=options.claim)
+        async with owned as (worker, journal):
+            if options.is_automatic and await self._hold(journal):
                 outcome: Outcome = "waiting" if journal.state.termination is None else "ended"
                 return RunResult(outcome, journal.state, journal.queue)
             journal.record(*release(journal.state), *raised(journal.state, limits))
-            return await self._resume(journal, worker, manner)
+            return await self._resume(journal, worker, options)
 
-    async def reopen(self, goal_id: str, manner: Manner, again: Reopening) -> RunResult:
+    async def reopen(self, goal_id: str, options: RunOptions, again: Reopening) -> RunResult:
         """Retry a failed goal: reopen it, and run it. A goal whose code is in a script elsewhere is only reopened.
 
         Nothing is stored before the code of the goal is here and has found its own history.
@@ -135,10 +133,10 @@ class Runner:
         begun = await self._begun(goal_id)
         if self.contexts.is_elsewhere(begun):
             return await self._reopen_only(goal_id, None, again)
-        async with self._reopening(goal_id, manner.queue, manner.tell, again) as (worker, journal):
-            return await self._resume(journal, worker, manner)
+        async with self._reopening(goal_id, options.queue, options.tell, again) as (worker, journal):
+            return await self._resume(journal, worker, options)
 
-    async def enqueue_reopened(self, goal_id: str, manner: Manner, again: Reopening) -> RunResult:
+    async def enqueue_reopened(self, goal_id: str, options: RunOptions, again: Reopening) -> RunResult:
         """Reopen a failed goal for the workers of a queue; it does not run yet.
 
         Raises: as `reopen`.
@@ -146,9 +144,9 @@ class Runner:
         begun = await self._begun(goal_id)
         if self.contexts.is_elsewhere(begun):
             return await self._reopen_only(goal_id, None, again)
-        async with self._setup.thread_for(begun.mind, manner) as thread:
+        async with self._setup.thread_for(begun.mind, options) as thread:
             await call_on(thread, partial(self.contexts.find_flow, begun))
-        return await self._reopen_only(goal_id, manner.queue, again)
+        return await self._reopen_only(goal_id, options.queue, again)
 
     async def _reopen_only(self, goal_id: str, queue: str | None, again: Reopening) -> RunResult:
         """Reopen a failed goal without running it."""
@@ -178,17 +176,17 @@ class Runner:
             self._setup.listen_to(journal)
             yield worker, journal
 
-    async def _resume(self, journal: Journal, worker: Worker, manner: Manner) -> RunResult:
+    async def _resume(self, journal: Journal, worker: Worker, options: RunOptions) -> RunResult:
         """Run a goal that is owned and has run before."""
         begun = journal.state.begun
         workdir = existing_workdir(self._home, begun)
-        async with self._setup.thread_for(begun.mind, manner) as thread:
-            run_context = self._setup.context_of(begun, workdir, manner, thread)
-            return await self._run(journal, worker, run_context, manner, thread, is_resumed=True)
+        async with self._setup.thread_for(begun.mind, options) as thread:
+            run_context = self._setup.context_of(begun, workdir, options, thread)
+            return await self._run(journal, worker, run_context, options, thread, is_resumed=True)
 
     async def _drain(self, journal: Journal) -> None:
         """Record what was posted to a goal that is owned, without running it."""
-        await drain(journal, self._inbox, self.contexts.tools(), self._setup.children_of(Manner()))
+        await drain(journal, self._inbox, self.contexts.tools(), self._setup.children_of(RunOptions()))
 
     @asynccontextmanager
     async def _reopening(
@@ -263,7 +261,7 @@ class Runner:
         """Stop being a worker."""
         await self.process.close()
 
-    async def _named(self, new: "NewGoal", manner: Manner, thread: FlowThread | None) -> "_New":
+    async def _named(self, new: "NewGoal", options: RunOptions, thread: FlowThread | None) -> "_New":
         """Name a new goal, and see that it can be run.
 
         Raises: Invalid
@@ -273,19 +271,19 @@ class Runner:
         begun = GoalBegun(
             *(new.text, new.mind, new.bot, new.limits, workdir), parent=new.parent, tags=new.tags, policy=new.policy
         )
-        run_context = await call_on(thread, self._setup.context_of(begun, workdir, manner, thread, is_new=True))
+        run_context = await call_on(thread, self._setup.context_of(begun, workdir, options, thread, is_new=True))
         if new.workdir is not None:
             return _New(goal_id, begun, run_context, None)
         ensure_folder(Path(workdir).parent)  # a home in which no folder can be made is found before the goal is stored
         return _New(goal_id, begun, run_context, Path(workdir))
 
-    def _journal(self, new: "_New", worker: Worker, manner: Manner, key: str | None) -> Journal:
+    def _journal(self, new: "_New", worker: Worker, options: RunOptions, key: str | None) -> Journal:
         """Begin a journal; its first commit makes the folder of the goal, so that a lost key race leaves none.
 
         After a crash between the two, the folder is made when the goal is resumed.
         """
         journal = Journal.begin(
-            self._ownership.journal_deps(worker, manner.queue), new.begun, new.goal_id, start_key=key
+            self._ownership.journal_deps(worker, options.queue), new.begun, new.goal_id, start_key=key
         )
         self._setup.listen_to(journal)
         if (folder := new.folder) is not None:
@@ -297,16 +295,16 @@ class Runner:
         journal: Journal,
         worker: Worker,
         run_context: Callable[[], RunContext],
-        manner: Manner,
+        options: RunOptions,
         thread: FlowThread | None,
         *,
         is_resumed: bool,
     ) -> RunResult:
         with self._noting_interrupts(journal, is_resumed=is_resumed):
             async with self._ownership.releasing(journal, worker), self.process.renewing(worker):
-                loop = await self._setup.loop(journal, run_context, manner, thread)
-                manner.watch(loop)
-                if (thread is not None or manner.commits_start) and not is_resumed:
+                loop = await self._setup.loop(journal, run_context, options, thread)
+                options.watch(loop)
+                if (thread is not None or options.commits_start) and not is_resumed:
                     await journal.commit()  # the flow may block before it asks for anything
                 return await self.process.run(worker, loop, is_resumed=is_resumed, thread=thread)
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequ
 from dataclasses import dataclass
 from functools import partial
 
-from perdure.app.goals.arguments.run_options import Manner, Reopening
+from perdure.app.goals.arguments.run_options import Reopening, RunOptions
 from perdure.app.goals.goals import Goals
 from perdure.app.goals.new_goal import NewGoal
 from perdure.app.idempotency import Idempotency
@@ -74,7 +74,7 @@ class Serving(BackgroundRuns):
         try:
             if self._must_queue():
                 return await self._queue(lambda: self._goals.enqueue(new))
-            return await self._begun(Run("", is_stored=False), lambda manner: self._goals.begin(new, manner))
+            return await self._begun(Run("", is_stored=False), lambda options: self._goals.begin(new, options))
         except Conflict:
             known = None if new.key is None else await self._goals.started(new)
             if known is None:
@@ -107,7 +107,9 @@ class Serving(BackgroundRuns):
                 return await self._resume_retried(goal)
             if self._must_queue():
                 return await self._queue(lambda: self._goals.retries.enqueue(goal.id, again))
-            return await self._begun(Run(goal.id, is_stored=False), lambda manner: self._reopen(goal.id, manner, again))
+            return await self._begun(
+                Run(goal.id, is_stored=False), lambda options: self._reopen(goal.id, options, again)
+            )
         except Owned:
             if not await self._goals.retries.has_retried(goal.id, again):
                 raise
@@ -131,8 +133,8 @@ class Serving(BackgroundRuns):
             await self._gone_on(told, None)
         return await self._goals.wait_for_end(goal_id)
 
-    async def _reopen(self, goal_id: str, manner: Manner, again: Reopening) -> RunResult:
-        return await self._goals.reopen(goal_id, manner, reason=again.reason, limits=again.limits, key=again.key)
+    async def _reopen(self, goal_id: str, options: RunOptions, again: Reopening) -> RunResult:
+        return await self._goals.reopen(goal_id, options, reason=again.reason, limits=again.limits, key=again.key)
 
     async def _resume_retried(self, goal: GoalView) -> GoalView:
         """Return a goal that the key of this call has retried before; one that was left interrupted is resumed."""
@@ -145,7 +147,7 @@ class Serving(BackgroundRuns):
             return goal
         if self._must_queue():
             return await self._queue_again(goal, limits or Limits())
-        return await self._begun(Run(goal.id), lambda manner: self._goals.go_on(goal.id, manner, limits))
+        return await self._begun(Run(goal.id), lambda options: self._goals.go_on(goal.id, options, limits))
 
     async def _queue_again(self, goal: GoalView, limits: Limits) -> GoalView:
         """Queue a goal; one that is queued already needs no further place."""

@@ -27,7 +27,7 @@ def watch_nothing(_loop: Loop) -> None:
 
 
 @dataclass(frozen=True)
-class Manner:
+class RunOptions:
     """How a goal is to be run this time; `watch` is given the loop before it begins, to listen to it or to stop it."""
 
     jobs: int = 4

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from perdure.app.goals.arguments.run_options import Manner, Reopening
+from perdure.app.goals.arguments.run_options import Reopening, RunOptions
 from perdure.app.wire.goal_view import GoalView
 from perdure.errors import Conflict, KeyTaken
 from perdure.kernel.history.reopening import is_retry_as_given
@@ -23,21 +23,21 @@ class GoalRetries:
         self._inbox = inbox
         self._runner = runner
 
-    async def reopen(self, goal_id: str, manner: Manner, again: Reopening) -> RunResult:
+    async def reopen(self, goal_id: str, options: RunOptions, again: Reopening) -> RunResult:
         """Reopen a failed goal and run it until it ends, waits or is stopped. See Goals.retry.
 
         A goal whose code is in a script elsewhere is reopened and not run.
         """
         goal_id = (await self._goals.get(goal_id)).id
         if await self.has_retried(goal_id, again):
-            return await self._continue(goal_id, manner)
+            return await self._continue(goal_id, options)
         await self._reopen_children(goal_id, again)
         try:
-            return await self._goals.children.after_run(await self._runner.reopen(goal_id, manner, again))
+            return await self._goals.children.after_run(await self._runner.reopen(goal_id, options, again))
         except Conflict:
             if not await self.has_retried(goal_id, again):
                 raise
-        return await self._continue(goal_id, manner)  # the same call, made twice at once
+        return await self._continue(goal_id, options)  # the same call, made twice at once
 
     async def enqueue(self, goal_id: str, again: Reopening, *, queue: str = "server") -> GoalView:
         """Reopen a failed goal for the workers of a queue; it does not run yet. See Goals.retry."""
@@ -45,7 +45,7 @@ class GoalRetries:
         if not await self.has_retried(goal_id, again):
             await self._reopen_children(goal_id, again)
             try:
-                await self._runner.enqueue_reopened(goal_id, Manner(queue=queue), again)
+                await self._runner.enqueue_reopened(goal_id, RunOptions(queue=queue), again)
             except Conflict:
                 if not await self.has_retried(goal_id, again):
                     raise
@@ -65,12 +65,12 @@ class GoalRetries:
             raise KeyTaken(f"The key {again.key!r} was used for {what}. Use another key.")
         return True
 
-    async def _continue(self, goal_id: str, manner: Manner) -> RunResult:
+    async def _continue(self, goal_id: str, options: RunOptions) -> RunResult:
         """Resume a goal that was retried; one whose code is in a script elsewhere is returned, as by its retry."""
         if await self._goals.is_elsewhere(goal_id):
             is_final = (await self._goals.get(goal_id)).is_final
             return await self._goals.run_result(goal_id, "ended" if is_final else "interrupted")
-        return await self._goals.go_on(goal_id, manner)
+        return await self._goals.go_on(goal_id, options)
 
     async def _reopen_children(self, goal_id: str, again: Reopening) -> None:
         """Reopen the failed children that a failed goal has ended by.

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from perdure.app import open_home
-from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.arguments.run_options import RunOptions
 from perdure.app.goals.goals import Goals
 from perdure.app.goals.query import Filters
 from perdure.app.goals.updates.posts import CLEANING_UP
@@ -88,7 +88,7 @@ def retry_verb(reason: str | None = None) -> Verb:
 
     async def retry_one(goals: Goals, goal: GoalView) -> GoalView:
         with in_folder_of(goal.summary):
-            result = await goals.reopen(goal.id, Manner(parks_for_person=True), reason=reason)
+            result = await goals.reopen(goal.id, RunOptions(parks_for_person=True), reason=reason)
         return GoalView.of_state(result.state, queue=result.queue)
 
     return Verb("retry", "retried", ("failed",), retry_one, is_run=True)

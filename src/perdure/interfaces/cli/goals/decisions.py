@@ -290,9 +290,9 @@ async def _resumed(options: Options, goals: GoalPorts, goal_id: str, *, after: i
         return await resume_at_server(Showing(options), str(options.server), goal_id, Limits(), after=after)
 
     async def act(stage: Stage) -> RunResult:
-        manner = stage.manner()
-        result = await go_on(options, home, goal_id, manner)
-        return await stage.settle_in_place(home, result, manner)
+        run_options = stage.run_options()
+        result = await go_on(options, home, goal_id, run_options)
+        return await stage.settle_in_place(home, result, run_options)
 
     return await staged(Showing(options), act)
 

@@ -112,9 +112,9 @@ async def resumed(showing: Showing, goal: str | None, jobs: int, limits: Limits,
     async def act(stage: Stage) -> RunResult:
         async with open_home(options.settings(), debug=options.verbose) as p:
             goal_id = goal or (await p.goals.newest_open(Path.cwd())).summary.goal_id
-            manner = stage.manner(jobs, yes=yes)
-            result = await go_on(options, p.goals, goal_id, manner, limits)
-            return await stage.settle_in_place(p.goals, result, manner)
+            run_options = stage.run_options(jobs, yes=yes)
+            result = await go_on(options, p.goals, goal_id, run_options, limits)
+            return await stage.settle_in_place(p.goals, result, run_options)
 
     return await staged(showing, act)
 

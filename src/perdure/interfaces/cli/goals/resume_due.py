@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perdure.app import open_home
-from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.arguments.run_options import RunOptions
 from perdure.app.goals.goals import Goals
 from perdure.app.wire.goal_view import GoalView
 from perdure.errors import Conflict, NotFound, PerdureError, Waiting
@@ -116,9 +116,9 @@ class _Waking:
             begun.append(loop)
             self.interrupts.stops(loop)
 
-        manner = Manner(self.jobs, watch=watch, is_woken=True, is_automatic=True, parks_for_person=True)
+        run_options = RunOptions(self.jobs, watch=watch, is_woken=True, is_automatic=True, parks_for_person=True)
         try:
-            result = await go_on(self.options, self.goals, view.summary.goal_id, manner)
+            result = await go_on(self.options, self.goals, view.summary.goal_id, run_options)
         except (Conflict, NotFound) as error:
             now = await _looked_at(self.goals, view)
             return Told(view, error.detail, is_bad=True) if now is None else Told(now, TAKEN)

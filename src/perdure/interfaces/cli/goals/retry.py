@@ -85,15 +85,15 @@ async def retry(  # noqa: PLR0913 (each is an option of the command)
         return only_reopened
 
     async def act(stage: Stage) -> RunResult:
-        manner = stage.manner(jobs)
+        run_options = stage.run_options(jobs)
         async with open_home(options.settings(), debug=options.verbose) as p:
             result = await run_in_its_folder(
                 options,
                 p.goals,
                 goal,
-                lambda goal_id: p.goals.reopen(goal_id, manner, reason=reason, limits=limits, key=key),
+                lambda goal_id: p.goals.reopen(goal_id, run_options, reason=reason, limits=limits, key=key),
             )
-            return await stage.settle_in_place(p.goals, result, manner)
+            return await stage.settle_in_place(p.goals, result, run_options)
 
     return await staged(showing, act)
 

@@ -256,13 +256,13 @@ async def _begun(showing: Showing, make: Callable[[], NewGoal], jobs: int, *, ye
         new = make()
         if new.mind.kind == "command" and not new.mind.shell and not showing.is_for_program:
             stage.view.say(AS_COMMAND)
-        manner = stage.manner(jobs, yes=yes)
+        run_options = stage.run_options(jobs, yes=yes)
         if not showing.is_kept:
             async with open_ephemeral() as goals:
-                return await stage.settle_in_place(goals, await goals.begin(new, manner), manner)
+                return await stage.settle_in_place(goals, await goals.begin(new, run_options), run_options)
         async with open_home(options.settings(), debug=options.verbose) as p:
             with forks_offered(options):
-                result = await p.goals.begin_once(new, manner)
-            return await stage.settle_in_place(p.goals, result, manner)
+                result = await p.goals.begin_once(new, run_options)
+            return await stage.settle_in_place(p.goals, result, run_options)
 
     return await staged(showing, act)

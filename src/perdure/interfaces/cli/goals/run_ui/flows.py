@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, chdir, contextmanager, nullcontex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.arguments.run_options import RunOptions
 from perdure.app.goals.goals import Goals
 from perdure.app.home.workdirs import is_own_workdir
 from perdure.errors import Conflict, Invalid
@@ -77,13 +77,13 @@ def look_in(folder: str) -> None:
 
 
 async def go_on(
-    options: Options, goals: Goals, goal_id: str, manner: Manner, limits: Limits | None = None
+    options: Options, goals: Goals, goal_id: str, run_options: RunOptions, limits: Limits | None = None
 ) -> RunResult:
     """Resume a goal in its folder.
 
     Raises: what Goals.go_on raises.
     """
-    return await run_in_its_folder(options, goals, goal_id, lambda whole_id: goals.go_on(whole_id, manner, limits))
+    return await run_in_its_folder(options, goals, goal_id, lambda whole_id: goals.go_on(whole_id, run_options, limits))
 
 
 async def run_in_its_folder(

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from uuid_utils import uuid7
 
-from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.arguments.run_options import RunOptions
 from perdure.app.goals.goals import Goals
 from perdure.app.home.system import SystemClock
 from perdure.errors import Conflict, Invalid, Unavailable
@@ -35,10 +35,10 @@ log = logging.getLogger(__name__)
 class InPlace:
     """The questions of one goal at one terminal."""
 
-    def __init__(self, stage: Stage, goals: Goals, manner: Manner) -> None:
+    def __init__(self, stage: Stage, goals: Goals, run_options: RunOptions) -> None:
         self._stage = stage
         self._goals = goals
-        self._manner = manner
+        self._run_options = run_options
         self._left: set[str] = set()
         """The calls that the person did not want to decide on now."""
 
@@ -129,7 +129,7 @@ class InPlace:
         began_s, is_told = time.monotonic(), False
         while True:
             try:
-                return await go_on(self._stage.options, self._goals, goal_id, self._manner)
+                return await go_on(self._stage.options, self._goals, goal_id, self._run_options)
             except Owned:
                 if not is_told and time.monotonic() - began_s > _SETTLE_S:
                     self._stage.say("Another worker runs the goal now; waiting for it. Ctrl-C leaves it running.")

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from perdure.app.goals.arguments.run_options import Manner
+from perdure.app.goals.arguments.run_options import RunOptions
 from perdure.app.goals.details import detail_of
 from perdure.app.goals.goals import Goals
 from perdure.app.wire.goal_detail import GoalDetailView
@@ -91,14 +91,14 @@ class Stage:
         if not self._showing.is_for_program:
             loop.progress.listen(ProgressLines(loop.state, self.say).see)
 
-    def manner(self, jobs: int = 4, *, yes: bool = False) -> Manner:
+    def run_options(self, jobs: int = 4, *, yes: bool = False) -> RunOptions:
         """Return how a goal is run here: watched, and released as soon as it waits for a person.
 
         With `yes`, that person approves what a model wants to do.
         """
-        return Manner(jobs, yes, watch=self.watch, tell=self.say, parks_for_person=True)
+        return RunOptions(jobs, yes, watch=self.watch, tell=self.say, parks_for_person=True)
 
-    async def settle_in_place(self, goals: Goals, result: RunResult, manner: Manner) -> RunResult:
+    async def settle_in_place(self, goals: Goals, result: RunResult, run_options: RunOptions) -> RunResult:
         """Ask the person at the terminal what a goal waits for, and continue it; without a person, leave it as it is.
 
         Raises: what Goals.go_on raises.
@@ -106,7 +106,7 @@ class Stage:
         if self.may_ask(result):
             from perdure.interfaces.cli.goals.run_ui.in_place import InPlace
 
-            result = await InPlace(self, goals, manner).run(result)
+            result = await InPlace(self, goals, run_options).run(result)
         if self.options.json:
             self._detail = await detail_of(goals, result.state)
         return result
