@@ -1,24 +1,24 @@
-"""Trouble that lasts is logged when it begins and when it is over, however often it is met in between."""
+"""Outages in the log: one line when an operation begins to fail, and one when it works again."""
 
 import logging
 
 
-class Trouble:
-    """One thing that a chore does again and again, and that may fail for a while."""
+class OutageLog:
+    """Logs the outages of one operation that is repeated, such as a poll."""
 
-    def __init__(self, log: logging.Logger, chore: str) -> None:
+    def __init__(self, log: logging.Logger, operation: str) -> None:
         self._log = log
-        self._chore = chore
-        self._is_met = False
+        self._operation = operation
+        self._is_failing = False
 
-    def met(self, why: str) -> None:
-        """Say that it has failed, unless that was said already."""
-        if not self._is_met:
-            self._log.warning("%s cannot be done: %s", self._chore, why)
-        self._is_met = True
+    def failed(self, why: str) -> None:
+        """Log the failure, unless the operation has failed since it last worked."""
+        if not self._is_failing:
+            self._log.warning("%s failed: %s", self._operation, why)
+        self._is_failing = True
 
-    def over(self) -> None:
-        """Say that it works again, if it did not."""
-        if self._is_met:
-            self._log.warning("%s can be done again", self._chore)
-        self._is_met = False
+    def worked(self) -> None:
+        """Log that the operation works again, if it has failed before."""
+        if self._is_failing:
+            self._log.warning("%s works again", self._operation)
+        self._is_failing = False

@@ -81,8 +81,8 @@ async def test_who_follows_a_goal_is_told_to_come_again_and_can(
     assert closed.value.rcvd.code == Ending.LATER
     assert await anext(at.client.goals.follow(goal["id"])) == seen
     assert [record for record in caplog.records if record.levelno > logging.WARNING] == []
-    told = [record.message for record in caplog.records if "a look for" in record.message]
-    assert len([message for message in told if "a look for changes cannot be done" in message]) <= 1, told
+    told = [record.message for record in caplog.records if "polling for" in record.message]
+    assert len([message for message in told if "polling for changes failed" in message]) <= 1, told
 
 
 async def test_a_server_answers_503_while_its_database_is_away_and_nothing_else(at: Served, database: Database) -> None:

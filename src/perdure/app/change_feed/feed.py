@@ -14,7 +14,7 @@ from typing import Any
 
 from perdure.app.change_feed.history_tail import HistoryTail
 from perdure.app.change_feed.subscription import Subscription
-from perdure.app.outage_log import Trouble
+from perdure.app.outage_log import OutageLog
 from perdure.errors import PerdureError, Unavailable
 from perdure.kernel.ports import Changes, Event, StateStore
 
@@ -50,7 +50,7 @@ class ChangeFeed:
         self._ended: list[asyncio.Task[None]] = []
         self._end_watch: Callable[[], None] | None = None
         self._is_closed = False
-        self._trouble = Trouble(log, "a look for changes")
+        self._outages = OutageLog(log, "polling for changes")
 
     @asynccontextmanager
     async def subscribe(self, *goal_ids: str) -> AsyncIterator[Subscription]:
@@ -177,7 +177,7 @@ class ChangeFeed:
             except Exception as error:  # noqa: BLE001 (the edge of this task: the feed must not end)
                 self._fail(Unavailable(f"{type(error).__name__}: {error}"))
             else:
-                self._trouble.over()
+                self._outages.worked()
                 self._failures, self.failure = 0, None
             await asyncio.sleep(_SPACING_S)
             with contextlib.suppress(TimeoutError):
@@ -202,7 +202,7 @@ class ChangeFeed:
     def _fail(self, error: PerdureError) -> None:
         self._failures += 1
         if self._failures >= _FAILURES:
-            self._trouble.met(error.detail)
+            self._outages.failed(error.detail)
             self.failure = error
             self.wake_all()
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from perdure.app.goals.arguments.run_options import RunOptions, Watch
-from perdure.app.outage_log import Trouble
+from perdure.app.outage_log import OutageLog
 from perdure.app.wire.goal_view import GoalView
 from perdure.app.workers.failed_runs import MOMENT_S, OWNED_S, PATIENCE_S, FailedRuns
 from perdure.errors import PerdureError, Unavailable
@@ -81,7 +81,7 @@ class BackgroundRuns:
         self._is_closing = False
         self.cut_short = 0
         """How many goals had a step that was ended, because it took too long, when this was closed."""
-        self._trouble = Trouble(log, "a look for goals")
+        self._outages = OutageLog(log, "polling for goals")
 
     @property
     def is_busy(self) -> bool:
@@ -117,11 +117,11 @@ class BackgroundRuns:
             try:
                 await self.poll()
             except PerdureError as error:
-                self._trouble.met(error.detail)
+                self._outages.failed(error.detail)
             except Exception as error:  # noqa: BLE001 (the edge of this worker: polling must not end)
-                self._trouble.met(f"{type(error).__name__}: {error}")
+                self._outages.failed(f"{type(error).__name__}: {error}")
             else:
-                self._trouble.over()
+                self._outages.worked()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S):
                     await self._nudged.wait()
