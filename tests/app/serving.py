@@ -9,15 +9,15 @@ from perdure.app.goals.new_goal import of_command
 from perdure.app.home.system import SystemClock
 from perdure.app.wire.goal_view import GoalView
 from perdure.app.workers.background import MOST_RUNNING
-from perdure.app.workers.server_worker import Serving, WakeCli
+from perdure.app.workers.server_worker import ServerWorker, WakeCli
 
 _TRIES = 3_000
 
 
 @asynccontextmanager
-async def at_work(p: Perdure, most: int = MOST_RUNNING, wakes: WakeCli | None = None) -> AsyncIterator[Serving]:
+async def at_work(p: Perdure, most: int = MOST_RUNNING, wakes: WakeCli | None = None) -> AsyncIterator[ServerWorker]:
     """A server's worker, until it is closed."""
-    serving = Serving(p.goals, p.keys, SystemClock(), most=most, wakes=wakes)
+    serving = ServerWorker(p.goals, p.keys, SystemClock(), most=most, wakes=wakes)
     running = asyncio.create_task(serving.run())
     try:
         yield serving

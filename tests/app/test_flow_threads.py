@@ -15,7 +15,7 @@ from perdure.app.goals.goals import Goals
 from perdure.app.goals.new_goal import of_command, of_flow
 from perdure.app.home.system import SystemClock, is_dead
 from perdure.app.workers.flow_threads import Apart, FlowThread
-from perdure.app.workers.server_worker import Serving
+from perdure.app.workers.server_worker import ServerWorker
 from tests.app.serving import at_work, become, until
 
 LONGEST_S = 30
@@ -146,7 +146,7 @@ async def test_the_lease_of_a_flow_that_blocks_is_renewed(p: Perdure, tmp_path: 
     home = tmp_path / "home"
     leases = p.database.leases(boottime_s=clock.boottime_s, is_dead=lambda worker: is_dead(home, worker))
     goals = Goals(home, p.database.state_store(), leases, lease_s=lease_s)
-    serving = Serving(goals, p.keys, clock)
+    serving = ServerWorker(goals, p.keys, clock)
     goal = await serving.start(of_flow(blocking, ["body"], {}))
     await is_blocked()
     later_s = clock.boottime_s() + 1.1 * lease_s

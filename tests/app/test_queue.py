@@ -13,7 +13,7 @@ from perdure.app.home.system import SystemClock
 from perdure.app.home.workdirs import WORK
 from perdure.app.wire.goal_view import QUEUED, GoalView
 from perdure.app.workers.background import LOOK_S
-from perdure.app.workers.server_worker import Serving
+from perdure.app.workers.server_worker import ServerWorker
 from perdure.kernel.events import Limits
 from perdure.kernel.ports import Worker
 from perdure.store.goals.leases import owned
@@ -65,7 +65,7 @@ async def test_goals_beyond_those_that_run_wait_and_run_in_their_order(p: Perdur
 
 
 async def test_a_goal_that_is_started_while_others_wait_does_not_overtake_them(p: Perdure, tmp_path: Path) -> None:
-    serving = Serving(p.goals, p.keys, SystemClock(), most=1)
+    serving = ServerWorker(p.goals, p.keys, SystemClock(), most=1)
     await serving.start(held(tmp_path))
     waits = await serving.start(noting(tmp_path, "old"))
     (tmp_path / "over").touch()
@@ -117,7 +117,7 @@ async def test_a_goal_whose_start_died_before_its_folder_was_made_gets_it_when_i
     def die() -> None:
         raise Unavailable("It died.")
 
-    serving = Serving(p.goals, p.keys, SystemClock(), most=0)
+    serving = ServerWorker(p.goals, p.keys, SystemClock(), most=0)
     with failpoints.armed("kernel.append.after", die), pytest.raises(Unavailable):
         await serving.start(NewGoal("touch here", of_command("touch here").mind, None))
     [goal] = await p.goals.list()
@@ -226,7 +226,7 @@ async def running(p: Perdure, goal_id: str) -> None:
 async def test_a_claim_skips_a_bounded_number_of_goals_and_reaches_those_behind_them(
     p: Perdure, tmp_path: Path
 ) -> None:
-    serving = Serving(p.goals, p.keys, SystemClock(), most=0)
+    serving = ServerWorker(p.goals, p.keys, SystemClock(), most=0)
     bad = [await serving.start(of_command("true")) for _ in range(7)]
     good = await serving.start(noting(tmp_path, "good"))
     for goal in bad:

@@ -12,7 +12,7 @@ from perdure.app.goals.arguments.run_options import RunOptions
 from perdure.app.goals.goals import Goals
 from perdure.app.goals.new_goal import NewGoal
 from perdure.app.home.system import SystemClock
-from perdure.app.workers.server_worker import Serving
+from perdure.app.workers.server_worker import ServerWorker
 from perdure.kernel.events import MindSpec
 from perdure.kernel.ports import OwnerSilent, Worker
 from perdure.store.client import DatabaseClient
@@ -118,7 +118,7 @@ async def test_a_server_waits_for_no_owner_and_claims_the_goal_at_one_of_its_nex
     await store.claim(goal_id, replace(OWNER, id="dead"), "server")
     store.silent = 3
     async with await DatabaseClient.create(":memory:") as keys:
-        serving = Serving(goals, SqlIdempotencyKeys(keys), SystemClock())
+        serving = ServerWorker(goals, SqlIdempotencyKeys(keys), SystemClock())
         with pytest.raises(OwnerSilent):
             await serving.go_on(goal_id)
         assert store.silent == 2

@@ -61,7 +61,7 @@ async def serve_few(home: Path, most: int, killed_at: tuple[str, int] | None, pi
 
     with ExitStack() as stack:
         async with Perdure.open(home) as p, running(p, Address(port=0)) as server:
-            server.surface.serving.most = most
+            server.surface.worker.most = most
             if killed_at is not None:
                 stack.enter_context(failpoints.armed(killed_at[0], blow))
             pipe.send(server.url)

@@ -46,7 +46,7 @@ async def test_the_server_cleans_up_a_goal_that_no_worker_runs(client: Client, h
 async def test_the_server_cleans_up_its_own_goals(client: Client, home: Perdure, server: Running) -> None:
     goal_id = await parked(home)
     await client.goals.resume(goal_id)
-    await server.surface.serving._goals.wait_for_end(goal_id, 0.2)
+    await server.surface.worker._goals.wait_for_end(goal_id, 0.2)
     seen = await client.goals.cancel(goal_id, reason="withdrawn")
     assert (seen["status"], seen["detail"]) == ("cancelled", "withdrawn")
     assert EFFECTS == ["book", "undo"]

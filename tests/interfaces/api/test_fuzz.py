@@ -61,7 +61,7 @@ def reached(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
             await p.goals.run("true")
             await p.forge.start("a timer")
             await p.memory.add({"type": "lesson", "title": "fuzz"})
-            server.surface.serving.most = 0
+            server.surface.worker.most = 0
             ready.append(_reached(server, p.settings.home))
             has_come.set()
             await asyncio.to_thread(is_over.wait)

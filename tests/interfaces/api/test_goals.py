@@ -213,7 +213,7 @@ async def test_a_terminals_goal_is_left_alone_until_it_is_resumed_here(client: C
 async def test_more_goals_than_the_server_runs_at_once_are_queued_and_too_many_refused(
     client: Client, known: httpx.AsyncClient, server: Running
 ) -> None:
-    serving = server.surface.serving
+    serving = server.surface.worker
     serving.most = 1
     first = await client.goals.create(text="sleep 60")
     second = await client.goals.create(text="sleep 60")

@@ -33,7 +33,7 @@ class WakeCli:
     """As `module:function`, or by the name that a flow was given."""
 
 
-class Serving(BackgroundRuns):
+class ServerWorker(BackgroundRuns):
     """The goals that a server runs: those that were started or resumed through it.
 
     Of the goals of the command line it runs only those that sleep, are due and have no live worker; with `wakes`.

@@ -14,7 +14,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 from perdure.app import Perdure
-from perdure.app.workers.server_worker import Serving
+from perdure.app.workers.server_worker import ServerWorker
 from perdure.errors import Invalid
 from perdure.interfaces.api.auth.security_middleware import PARSED_BODY
 from perdure.interfaces.api.auth.server_access import ServerAccess
@@ -31,7 +31,7 @@ class Surface:
     """The home that is served, who runs its goals, and who may come in."""
 
     p: Perdure
-    serving: Serving
+    worker: ServerWorker
     access: ServerAccess
     lines: Lines
 

@@ -18,7 +18,7 @@ from perdure.app.access.login_codes import login_url
 from perdure.app.access.token import read_token
 from perdure.app.goals.retention import Retention
 from perdure.app.home.system import SystemClock
-from perdure.app.workers.server_worker import Serving, WakeCli
+from perdure.app.workers.server_worker import ServerWorker, WakeCli
 from perdure.errors import Invalid, Unavailable
 from perdure.interfaces.api.app import make_app
 from perdure.interfaces.api.auth.server_access import LOCAL, ServerAccess
@@ -196,12 +196,12 @@ async def serve(p: Perdure, address: Address, on_start: Callable[[Running], None
     raise_file_limit()
     with _signals() as heard:
         async with running(p, address) as server:
-            heard.then(server.end, server.surface.serving.hurry)
+            heard.then(server.end, server.surface.worker.hurry)
             on_start(server)
             await asyncio.wait({server.ended})
-            if server.surface.serving.is_busy:
+            if server.surface.worker.is_busy:
                 on_wait()
-        return server.surface.serving.cut_short
+        return server.surface.worker.cut_short
 
 
 class _Heard:
@@ -264,10 +264,10 @@ async def _watch_token(surface: Surface) -> None:
             _end(surface, Ending.TOKEN)
 
 
-async def _run_goals(serving: Serving, listens: asyncio.Event) -> None:
+async def _run_goals(worker: ServerWorker, listens: asyncio.Event) -> None:
     """Run goals once the server listens: a goal that kills it does not keep it from answering before."""
     await listens.wait()
-    await serving.run()
+    await worker.run()
 
 
 @asynccontextmanager
@@ -275,16 +275,16 @@ async def _working(p: Perdure, access: ServerAccess, listens: asyncio.Event) -> 
     """Run goals for the time of the block; at its end all goals are released."""
     wakes = WakeCli(frozenset(p.settings.flows)) if p.settings.wake_cli_goals else None
     clock = SystemClock()
-    serving = Serving(p.goals, p.keys, clock, wakes=wakes)
-    surface = Surface(p, serving, access, Lines())
+    worker = ServerWorker(p.goals, p.keys, clock, wakes=wakes)
+    surface = Surface(p, worker, access, Lines())
     retention = Retention(p.goals, clock, p.settings.keep_days)
-    work = (partial(_run_goals, serving, listens), partial(_watch_token, surface), retention.run)
+    work = (partial(_run_goals, worker, listens), partial(_watch_token, surface), retention.run)
     chores = [asyncio.create_task(kept_up(chore)) for chore in work]
     try:
         yield surface
     finally:
         _end(surface, Ending.SHUTDOWN)
-        await surface.serving.close()
+        await surface.worker.close()
         for chore in chores:
             chore.cancel()
         await asyncio.gather(*chores, return_exceptions=True)

@@ -93,7 +93,7 @@ async def create_goal(body: GoalBody, served: Served, once: Called) -> Response:
     """
     new = await _new(body, served)
     key = None if once is None else once.key
-    goal = await _kept_first(served, once, "", lambda: served.serving.start(replace(new, key=key)))
+    goal = await _kept_first(served, once, "", lambda: served.worker.start(replace(new, key=key)))
     return await _reply(served, goal, status=201)
 
 
@@ -150,7 +150,7 @@ async def list_events(
 async def resume_goal(goal_id: GoalId, served: Served, once: Called, body: ResumeBody | None = None) -> Response:
     """Resume a goal in the server, with raised limits if any are given."""
     limits = (body or ResumeBody()).limits.as_limits()
-    return await _reply(served, await served.serving.go_on(goal_id, limits, once=once))
+    return await _reply(served, await served.worker.go_on(goal_id, limits, once=once))
 
 
 @router.post("/{goal_id}/retry", operation_id="retry_goal", response_model=_GOAL, responses=refusals(429))
@@ -163,7 +163,7 @@ async def retry_goal(goal_id: GoalId, served: Served, once: Called, body: RetryB
     wanted = body or RetryBody()
     goal = await served.p.goals.get(goal_id)
     again = Reopening(wanted.reason, wanted.limits.as_limits(), None if once is None else once.key)
-    retried = await _kept_first(served, once, goal.id, lambda: served.serving.retry(goal.id, again))
+    retried = await _kept_first(served, once, goal.id, lambda: served.worker.retry(goal.id, again))
     return await _reply(served, retried)
 
 
@@ -201,7 +201,7 @@ async def cancel_goal(goal_id: GoalId, served: Served, once: Called, body: Cance
     wanted = body or CancelBody()
     goal = await served.p.goals.get(goal_id)
     key = None if once is None else once.key
-    cancel = partial(served.serving.cancel, goal.id, reason=wanted.reason, now=wanted.now, key=key)
+    cancel = partial(served.worker.cancel, goal.id, reason=wanted.reason, now=wanted.now, key=key)
     cancelled = await _kept_first(served, once, goal.id, cancel)
     return await _reply(served, cancelled)
 
@@ -228,7 +228,7 @@ async def signal(goal_id: GoalId, body: SignalBody, served: Served, once: Called
 
 async def _gone_on(served: Surface, goal: GoalView) -> Response:
     """Answer with a goal that was told something; one of the server's goes on by itself."""
-    served.serving.nudge()
+    served.worker.nudge()
     return await _reply(served, goal)
 
 
@@ -269,7 +269,7 @@ async def _what(body: GoalBody, served: Surface) -> NewGoal:
             path = str(body.flow)
     if path not in served.p.settings.flows:
         raise Denied(f"{path} is not among the flows that may be started here; the setting `flows` names them.")
-    return await served.serving.apart.call(path, partial(_flow, path, body.args or [], served.p.settings.imports))
+    return await served.worker.apart.call(path, partial(_flow, path, body.args or [], served.p.settings.imports))
 
 
 def _flow(path: str, args: list[Any] | dict[str, Any], imports: Sequence[str]) -> NewGoal:
