@@ -168,10 +168,10 @@ async def test_a_goal_whose_code_is_unknown_is_left_alone_for_a_minute_and_logge
             worker = p.goals.worker
             await until(lambda: f"{goal_id} was given up here" in caplog.text)
             assert 50 < (worker._failures.patience_s(goal_id) or 0) <= 60
-            await worker._take_up()
+            await worker._claim_goals()
             assert not worker.is_busy
             worker._failures.retry_now(goal_id)  # as a minute later
-            await worker._take_up()
+            await worker._claim_goals()
             await until(lambda: worker._failures.patience_s(goal_id) is not None)
             assert (await p.goals.get(goal_id)).status == "interrupted"
     assert caplog.text.count("was given up here") == 1
@@ -232,7 +232,7 @@ async def test_polling_that_fails_is_logged_once_and_works_again_later(
 async def test_a_goal_of_an_application_stays_in_its_queue_when_others_run_it(shop: Shop, queue: str) -> None:
     async with shop.open() as p:
         goal_id = (await parked(p.goals.run(asking))).id
-        await p.goals.go_on(goal_id, RunOptions(queue=queue))
+        await p.goals.resume_run(goal_id, RunOptions(queue=queue))
         assert (await p.goals.get(goal_id)).summary.queue == f"app.{shop.name}"
         await p.goals.enqueue_again(goal_id, Limits(iterations=50), queue=queue)
         assert (await p.goals.get(goal_id)).summary.queue == f"app.{shop.name}"

@@ -153,7 +153,7 @@ async def test_the_lease_of_a_flow_that_blocks_is_renewed(p: Perdure, tmp_path: 
     await until(lambda: clock.boottime_s() > later_s)
     assert (await p.goals.find(goal.id)).is_running
     with pytest.raises(Conflict, match="being worked on"):
-        await p.goals.go_on(goal.id)
+        await p.goals.resume_run(goal.id)
     BLOCK.goes_on.set()
     await become(p, goal.id, "done")
     await serving.close()
@@ -170,10 +170,10 @@ async def test_a_server_closes_although_a_flow_blocks_and_nobody_else_gets_its_g
     assert serving.cut_short == 1
     assert not BLOCK.is_out.is_set()
     with pytest.raises(Conflict, match="by this process already"):
-        await p.goals.go_on(goal.id)
+        await p.goals.resume_run(goal.id)
     async with Perdure.open(tmp_path / "home", database_url=database_url) as other:
         with pytest.raises(Conflict, match="being worked on by"):
-            await other.goals.go_on(goal.id)
+            await other.goals.resume_run(goal.id)
         BLOCK.goes_on.set()
         async with at_work(other):  # when the code has ended after all, its goal is released
             await become(other, goal.id, "done")

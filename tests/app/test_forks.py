@@ -61,7 +61,7 @@ async def asked(goals: Goals) -> str:
 
 async def answered(goals: Goals, goal_id: str, answer: str) -> object:
     if (await goals.find(goal_id)).summary.waiting_for is None:
-        assert (await goals.go_on(goal_id)).outcome == "waiting"
+        assert (await goals.resume_run(goal_id)).outcome == "waiting"
     await goals.decide(goal_id, "answer", value=answer)
     return (await goals.resume(goal_id)).value
 
@@ -152,7 +152,7 @@ async def test_no_point_that_is_accepted_repeats_a_step_that_was_begun_before_it
         accepted.append(at)
         begun = [event.content()["call_id"] for event in history[:at] if event.content().get("kind") == "tool_call"]
         CALLS.clear()
-        if (await goals.go_on(fork.id)).outcome == "waiting":
+        if (await goals.resume_run(fork.id)).outcome == "waiting":
             await answered(goals, fork.id, "no")
         assert len(CALLS) == 2 - len(begun), f"event {at}"
     assert accepted == [1, 3, 4, 5, 7]

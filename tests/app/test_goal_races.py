@@ -91,7 +91,7 @@ async def fail(goals: Goals) -> str:
 async def test_a_goal_that_ends_before_it_is_claimed_is_returned(goals: Goals, second: Goals, claims: Before) -> None:
     goal = await goals.start(asking)
     claims.act = goal.cancel
-    assert (await second.go_on(goal.id)).state.status == "cancelled"
+    assert (await second.resume_run(goal.id)).state.status == "cancelled"
 
 
 async def test_a_goal_that_another_caller_retried_first_is_returned(

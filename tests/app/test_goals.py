@@ -46,12 +46,12 @@ async def test_a_command_runs_and_is_listed_as_done(goals: Goals, folder: Path) 
 
 async def test_a_finished_goal_is_resumed_without_an_event(goals: Goals, folder: Path) -> None:
     ran = await goals.begin(command("true", folder))
-    again = await goals.go_on(ran.state.goal_id)
+    again = await goals.resume_run(ran.state.goal_id)
     assert (again.outcome, again.state.head) == ("ended", ran.state.head)
 
 
 async def test_an_unknown_goal_is_not_found(goals: Goals) -> None:
-    for verb in (goals.go_on, goals.find, goals.cancel, goals.replay):
+    for verb in (goals.resume_run, goals.find, goals.cancel, goals.replay):
         with pytest.raises(NotFound):
             await verb("2026")
 
@@ -59,7 +59,7 @@ async def test_an_unknown_goal_is_not_found(goals: Goals) -> None:
 CHANGING: dict[str, Callable[[Goals, str], Awaitable[object]]] = {
     "resume": lambda goals, goal_id: goals.resume(goal_id),
     "retry": lambda goals, goal_id: goals.retry(goal_id),
-    "go_on": lambda goals, goal_id: goals.go_on(goal_id),
+    "resume_run": lambda goals, goal_id: goals.resume_run(goal_id),
     "decide": lambda goals, goal_id: goals.decide(goal_id, "answer", value="yes"),
     "signal": lambda goals, goal_id: goals.signal(goal_id, "paid"),
     "cancel": lambda goals, goal_id: goals.cancel(goal_id),
@@ -113,7 +113,7 @@ async def test_a_decision_is_recorded_and_nothing_runs_until_the_goal_is_resumed
     assert (view.status, view.summary.worker) == ("interrupted", None)
     assert await goals.pending(goal_id) == []
     assert not (folder / "sent").exists()
-    assert (await goals.go_on(goal_id)).state.status == "done"
+    assert (await goals.resume_run(goal_id)).state.status == "done"
     assert (folder / "sent").exists()
 
 
@@ -139,9 +139,9 @@ async def test_a_limit_is_raised_by_resuming_and_counts_across_resumes(goals: Go
     ran = await goals.begin(plan(f"goal: a\nsteps:\n{steps}", folder, limits=Limits(iterations=2)))
     assert ran.state.waiting_for == "limit"
     with pytest.raises(Invalid, match="has used 2 iterations"):
-        await goals.go_on(ran.state.goal_id, limits=Limits(iterations=2))
+        await goals.resume_run(ran.state.goal_id, limits=Limits(iterations=2))
     assert (await goals.find(ran.state.goal_id)).summary.worker is None
-    ran = await goals.go_on(ran.state.goal_id, limits=Limits(iterations=10))
+    ran = await goals.resume_run(ran.state.goal_id, limits=Limits(iterations=10))
     assert ran.state.status == "done"
     assert ran.state.limits == Limits(iterations=10)
 
@@ -159,7 +159,7 @@ async def test_a_goal_that_was_stopped_is_interrupted_and_can_be_resumed(goals: 
     ran = await goals.begin(command("true", folder), RunOptions(watch=Loop.stop))
     assert ran.outcome == "interrupted"
     assert (await goals.find(ran.state.goal_id)).status == "interrupted"
-    assert (await goals.go_on(ran.state.goal_id)).state.status == "done"
+    assert (await goals.resume_run(ran.state.goal_id)).state.status == "done"
 
 
 async def test_an_ephemeral_goal_leaves_nothing(folder: Path, tmp_path: Path) -> None:

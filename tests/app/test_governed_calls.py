@@ -53,7 +53,7 @@ async def test_a_person_is_asked_about_a_call_of_a_model(goals: Goals, new: Call
     assert isinstance(waiting.call, ToolCall)
     assert (waiting.call.effect, waiting.call.by) == ("once", "model:test")
     await goals.decide(ran.state.goal_id, "approve")
-    ran = await goals.go_on(ran.state.goal_id)
+    ran = await goals.resume_run(ran.state.goal_id)
     assert ran.state.status == "done"
     decision = ran.state.calls["a.1"].decision
     assert decision is not None
@@ -77,7 +77,7 @@ async def test_a_resume_judges_by_the_recorded_policy(goals: Goals, new: Callabl
     queued = await goals.enqueue(replace(new(), policy=read_policy("read-only")))
     events = await goals.events(queued.id)
     assert events[0].content()["policy"] == {"preset": "read-only"}
-    ran = await goals.go_on(queued.id)
+    ran = await goals.resume_run(queued.id)
     decision = ran.state.calls["a.1"].decision
     assert ran.state.status == "done"
     assert decision is not None
@@ -130,7 +130,7 @@ async def test_yes_approves_all_but_programs_also_for_a_goal_that_waits_already(
 ) -> None:
     use(goals, tool, **arguments)
     goal_id = (await goals.begin(new())).state.goal_id
-    ran = await goals.go_on(goal_id, RunOptions(approves_asked=True))
+    ran = await goals.resume_run(goal_id, RunOptions(approves_asked=True))
     assert ran.state.status == status
 
 

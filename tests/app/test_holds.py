@@ -34,7 +34,7 @@ async def types(p: Perdure, goal_id: str) -> list[str]:
 
 async def test_an_automatic_run_holds_a_goal_that_killed_three_workers(p: Perdure) -> None:
     goal_id = await left_by_dead_worker(p)
-    ran = await p.goals.go_on(goal_id, AUTOMATIC)
+    ran = await p.goals.resume_run(goal_id, AUTOMATIC)
     found = await p.goals.find(goal_id)
     assert (ran.outcome, ran.state.hold) == ("waiting", Hold("crash_loop", 3, ("work",)))
     assert (found.status, found.summary.waiting_for, found.summary.worker) == ("waiting", "hold", None)
@@ -44,7 +44,7 @@ async def test_an_automatic_run_holds_a_goal_that_killed_three_workers(p: Perdur
 
 async def test_an_automatic_run_runs_a_goal_that_killed_two_workers(p: Perdure) -> None:
     goal_id = await left_by_dead_worker(p, deaths=2)
-    ran = await p.goals.go_on(goal_id, AUTOMATIC)
+    ran = await p.goals.resume_run(goal_id, AUTOMATIC)
     assert (ran.state.status, (await p.goals.find(goal_id)).summary.deaths) == ("done", 0)
 
 
@@ -56,7 +56,7 @@ async def test_a_person_runs_a_goal_that_killed_three_workers(p: Perdure) -> Non
 
 async def test_a_person_releases_a_goal_that_is_on_hold_and_runs_it(p: Perdure) -> None:
     goal_id = await left_by_dead_worker(p)
-    await p.goals.go_on(goal_id, AUTOMATIC)
+    await p.goals.resume_run(goal_id, AUTOMATIC)
     assert (await p.goals.resume(goal_id)).status == "done"
     events = await p.goals.history(goal_id)
     assert decode(events[3]) == Released("person")
@@ -70,16 +70,16 @@ async def test_a_server_leaves_a_goal_on_hold_until_it_is_resumed_over_the_api(p
         other = await serving.start(of_command("true"))
         await become(p, other.id, "done")
         assert (await p.goals.find(goal_id)).summary.waiting_for == "hold"
-        await serving.go_on(goal_id)
+        await serving.resume(goal_id)
         await become(p, goal_id, "done")
     assert (await types(p, goal_id))[2:4] == ["hold", "released"]
 
 
 async def test_a_goal_on_hold_that_is_resumed_while_the_server_is_full_is_queued_and_runs(p: Perdure) -> None:
     goal_id = await left_by_dead_worker(p, queue="cli")
-    await p.goals.go_on(goal_id, AUTOMATIC)
+    await p.goals.resume_run(goal_id, AUTOMATIC)
     async with at_work(p, most=0) as serving:
-        assert (await serving.go_on(goal_id)).is_queued
+        assert (await serving.resume(goal_id)).is_queued
     assert await types(p, goal_id) == ["goal", "action", "hold", "released"]
     async with at_work(p):
         await become(p, goal_id, "done")
@@ -97,7 +97,7 @@ async def test_many_goals_that_kill_their_workers_do_not_keep_a_server_from_the_
 
 async def test_what_is_told_to_a_goal_on_hold_is_recorded_and_does_not_run_it(p: Perdure) -> None:
     goal_id = await left_by_dead_worker(p, CALL, Ask("sure.1", "sure", "Sure?"), plan=TWO)
-    await p.goals.go_on(goal_id, AUTOMATIC)
+    await p.goals.resume_run(goal_id, AUTOMATIC)
     await p.goals.signal(goal_id, "hello")
     await p.goals.decide(goal_id, "answer", value="yes")
     async with at_work(p):
@@ -109,7 +109,7 @@ async def test_what_is_told_to_a_goal_on_hold_is_recorded_and_does_not_run_it(p:
 
 async def test_what_was_posted_to_a_goal_on_hold_is_taken_by_the_server_which_does_not_run_it(p: Perdure) -> None:
     goal_id = await left_by_dead_worker(p)
-    await p.goals.go_on(goal_id, AUTOMATIC)
+    await p.goals.resume_run(goal_id, AUTOMATIC)
     await p.database.state_store().post(goal_id, "signal", {"name": "hello", "payload": None}, key="k")
     async with at_work(p):
         for _ in range(3_000):
@@ -123,7 +123,7 @@ async def test_what_was_posted_to_a_goal_on_hold_is_taken_by_the_server_which_do
 async def test_a_post_that_a_goal_on_hold_cannot_take_is_not_looked_at_again_and_again(p: Perdure) -> None:
     """An approval is left to the worker that runs the goal: it stays in the inbox."""
     goal_id = await left_by_dead_worker(p)
-    await p.goals.go_on(goal_id, AUTOMATIC)
+    await p.goals.resume_run(goal_id, AUTOMATIC)
     approval = {"call_id": "work.1", "decision": "approve", "value": None}
     await p.database.state_store().post(goal_id, "decision", approval, key="k")
     claims: list[None] = []
@@ -136,30 +136,30 @@ async def test_a_post_that_a_goal_on_hold_cannot_take_is_not_looked_at_again_and
 
 async def test_a_goal_on_hold_can_be_cancelled(p: Perdure) -> None:
     goal_id = await left_by_dead_worker(p)
-    await p.goals.go_on(goal_id, AUTOMATIC)
+    await p.goals.resume_run(goal_id, AUTOMATIC)
     assert (await p.goals.cancel(goal_id)).status == "cancelled"
 
 
 async def test_a_cancel_that_waited_for_the_worker_ends_a_goal_that_would_be_held(p: Perdure) -> None:
     goal_id = await left_by_dead_worker(p)
     await p.database.state_store().post(goal_id, "cancel", {}, key="k")
-    ran = await p.goals.go_on(goal_id, AUTOMATIC)
+    ran = await p.goals.resume_run(goal_id, AUTOMATIC)
     assert (ran.outcome, (await p.goals.find(goal_id)).status) == ("ended", "cancelled")
 
 
 async def test_a_timer_of_a_goal_on_hold_does_not_wake_it(p: Perdure) -> None:
     goal_id = await left_by_dead_worker(p, CALL, Wait("nap.1", "nap", until=PAST), plan=NAP)
-    await p.goals.go_on(goal_id, AUTOMATIC)
+    await p.goals.resume_run(goal_id, AUTOMATIC)
     assert await p.goals.due() == []
     assert (await p.goals.resume(goal_id)).status == "done"
 
 
 async def test_a_fork_of_a_goal_on_hold_is_not_on_hold(p: Perdure) -> None:
     goal_id = await left_by_dead_worker(p)
-    await p.goals.go_on(goal_id, AUTOMATIC)
+    await p.goals.resume_run(goal_id, AUTOMATIC)
     fork = await p.goals.fork(goal_id, 3)
     assert (fork.status, fork.summary.waiting_for) == ("interrupted", None)
-    assert (await p.goals.go_on(fork.id, AUTOMATIC)).state.status == "done"
+    assert (await p.goals.resume_run(fork.id, AUTOMATIC)).state.status == "done"
 
 
 @pytest.mark.parametrize("point", ["kernel.append.before", "kernel.append.after"])
@@ -170,8 +170,8 @@ async def test_a_worker_that_dies_while_it_holds_a_goal_leaves_one_hold(p: Perdu
         raise Unavailable("It died.")
 
     with failpoints.armed(point, die), pytest.raises(Unavailable):
-        await p.goals.go_on(goal_id, AUTOMATIC)
-    assert (await p.goals.go_on(goal_id, AUTOMATIC)).outcome == "waiting"
+        await p.goals.resume_run(goal_id, AUTOMATIC)
+    assert (await p.goals.resume_run(goal_id, AUTOMATIC)).outcome == "waiting"
     assert (await types(p, goal_id)).count("hold") == 1
     assert (await p.goals.find(goal_id)).summary.waiting_for == "hold"
 
@@ -179,7 +179,7 @@ async def test_a_worker_that_dies_while_it_holds_a_goal_leaves_one_hold(p: Perdu
 @pytest.mark.parametrize("point", ["kernel.append.before", "kernel.append.after"])
 async def test_a_person_who_dies_while_releasing_a_goal_can_release_it_again(p: Perdure, point: str) -> None:
     goal_id = await left_by_dead_worker(p)
-    await p.goals.go_on(goal_id, AUTOMATIC)
+    await p.goals.resume_run(goal_id, AUTOMATIC)
 
     def die() -> None:
         raise Unavailable("It died.")
@@ -200,7 +200,7 @@ async def held_by_key(p: Perdure) -> str:
     with pytest.raises(GoalWaiting) as waiting:
         await p.goals.options(key="k").run(asking)
     await claim_by_dead_workers(p, waiting.value.id, range(3))
-    await p.goals.go_on(waiting.value.id, AUTOMATIC)
+    await p.goals.resume_run(waiting.value.id, AUTOMATIC)
     return waiting.value.id
 
 

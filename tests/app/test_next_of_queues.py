@@ -36,7 +36,7 @@ async def test_the_next_commands_are_the_same_on_every_surface(p: Perdure, queue
     decided = await p.goals.decide(goal_id, "answer", call_id="one.1", value="yes")
     assert [*decided.next] == [*await seen(p, goal_id)]
     assert ["--resume" in each.command for each in decided.next] == [queue == "cli"]
-    again = await p.goals.go_on(goal_id, RunOptions(queue=queue, is_woken=True))
+    again = await p.goals.resume_run(goal_id, RunOptions(queue=queue, is_woken=True))
     assert again.queue == queue
 
 

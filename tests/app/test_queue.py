@@ -172,7 +172,7 @@ async def test_a_queued_goal_is_resumed_although_the_queue_is_full(p: Perdure, l
     async with at_work(p, most=0) as serving:
         serving.most_queued = 1
         goal = await serving.start(of_command("true"))
-        resumed = await serving.go_on(goal.id, limits)
+        resumed = await serving.resume(goal.id, limits)
         assert (resumed.id, resumed.detail) == (goal.id, QUEUED)
         assert (await p.goals.state(goal.id)).limits.iterations == (None if limits is None else 9)
 
@@ -184,8 +184,8 @@ async def test_a_goal_that_is_resumed_waits_too_with_its_limits_raised(p: Perdur
     goal_id = ran.state.goal_id
     async with at_work(p, most=0) as serving:
         with pytest.raises(Invalid, match="lets it do nothing"):
-            await serving.go_on(goal_id, Limits(iterations=1))
-        queued = await serving.go_on(goal_id, Limits(iterations=9))
+            await serving.resume(goal_id, Limits(iterations=1))
+        queued = await serving.resume(goal_id, Limits(iterations=9))
         assert (queued.status, queued.detail) == ("interrupted", QUEUED)
     assert not (tmp_path / "b").exists()
     async with at_work(p):

@@ -40,7 +40,7 @@ def command(text: str, folder: Path) -> NewGoal:
 async def test_old_finished_goals_are_deleted_and_forks_before_their_origins(goals: Goals, tmp_path: Path) -> None:
     origin = (await goals.begin(command("true", tmp_path))).state.goal_id
     fork = (await goals.fork(origin, 3)).id
-    await goals.go_on(fork)
+    await goals.resume_run(fork)
     queued = (await goals.enqueue(command("true", tmp_path), queue="cli")).id
     assert await Retention(goals, LaterClock(29), 30).delete_old() == 0
     assert await Retention(goals, LaterClock(31), 30).delete_old() == 2

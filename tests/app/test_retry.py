@@ -271,7 +271,7 @@ async def test_a_follower_continues_when_the_goal_is_reopened_while_it_reads(
     steps: list[Callable[[], Awaitable[object]]] = [
         lambda: asyncio.sleep(0),  # the goal is looked up by its id
         lambda: goals.reopen(goal_id, RunOptions(watch=Loop.stop)),
-        lambda: goals.go_on(goal_id),
+        lambda: goals.resume_run(goal_id),
     ]
     BROKEN.clear()
 

@@ -125,7 +125,7 @@ async def test_a_late_decision_is_told_what_was_decided_also_when_the_goal_has_e
     goal_id = await waiting_goal(stored.store, "unknown", tmp_path)
     goals = goals_of(stored, tmp_path)
     await goals.decide(goal_id, "abort")
-    assert (await goals.go_on(goal_id)).state.status == "failed"
+    assert (await goals.resume_run(goal_id)).state.status == "failed"
     with pytest.raises(Conflict, match=r"^pay\.1 was already decided: abort\.$"):
         await goals.decide(goal_id, "retry", call_id="pay.1")
     with pytest.raises(Conflict, match=r"pay\.1 was already decided: abort\.$"):

@@ -78,7 +78,7 @@ async def test_a_resume_waits_until_the_owner_is_proven_dead_and_says_so_once(
     goal_id = await waiting_goal(goals, tmp_path)
     told: list[str] = []
     store.silent = 3
-    assert (await goals.go_on(goal_id, RunOptions(tell=told.append))).outcome == "waiting"
+    assert (await goals.resume_run(goal_id, RunOptions(tell=told.append))).outcome == "waiting"
     assert told == ["waiting up to 1 s for a sign of life of worker w1 on far"]
 
 
@@ -88,7 +88,7 @@ async def test_a_resume_gives_up_when_the_owner_gives_a_sign_of_life(
     goal_id = await waiting_goal(goals, tmp_path)
     store.silent, store.lives = 2, True
     with pytest.raises(Conflict, match="is being worked on by w1"):
-        await goals.go_on(goal_id)
+        await goals.resume_run(goal_id)
     assert store.silent == 0
 
 
@@ -105,7 +105,7 @@ async def test_a_worker_that_waits_for_long_keeps_its_own_lease(store: SilentOwn
     goals = Goals(tmp_path, store, store, lease_s=0.03)
     goal_id = await waiting_goal(goals, tmp_path)
     store.renewals, store.silent = 0, 10
-    await goals.go_on(goal_id)
+    await goals.resume_run(goal_id)
     assert store.renewals > 5
     await goals.close()
 
@@ -120,7 +120,7 @@ async def test_a_server_waits_for_no_owner_and_claims_the_goal_at_one_of_its_nex
     async with await DatabaseClient.create(":memory:") as keys:
         serving = ServerWorker(goals, SqlIdempotencyKeys(keys), SystemClock())
         with pytest.raises(OwnerSilent):
-            await serving.go_on(goal_id)
+            await serving.resume(goal_id)
         assert store.silent == 2
         polling = asyncio.create_task(serving.run())
         for _ in range(3_000):

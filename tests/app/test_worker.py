@@ -82,7 +82,7 @@ async def test_a_goal_runs_once_in_a_process_and_takes_what_is_posted_to_it(goal
     running = asyncio.create_task(goals.begin(command("exec sleep 600", tmp_path), RunOptions(watch=watch)))
     goal_id = (await begun.get()).state.goal_id
     with pytest.raises(Conflict, match="by this process already"):
-        await goals.go_on(goal_id)
+        await goals.resume_run(goal_id)
     assert (await goals.cancel(goal_id)).reason == "cancelled"
     ended = (await running).state.termination
     assert ended is not None

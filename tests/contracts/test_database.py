@@ -208,16 +208,16 @@ async def test_a_closed_client_says_so(db: DatabaseClient, tmp_path: Path) -> No
 
 
 async def test_a_cancelled_wait_leaves_the_client_usable(db: DatabaseClient) -> None:
-    begun, go_on = threading.Event(), threading.Event()
+    begun, resume_run = threading.Event(), threading.Event()
 
     def slow(_tx: Transaction) -> None:
         begun.set()
-        go_on.wait(10)
+        resume_run.wait(10)
 
     task = asyncio.ensure_future(db.transaction(slow))
     await asyncio.to_thread(begun.wait, 10)
     task.cancel()
-    go_on.set()
+    resume_run.set()
     with pytest.raises(asyncio.CancelledError):
         await task
     await db.transaction(new_project("a"))

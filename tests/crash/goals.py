@@ -58,7 +58,7 @@ async def carry_on(home: Path, url: str, plan: str, pipe: Connection) -> None:
         if newest is None or newest.is_final:
             await run_plan(goals, plan, home, telling(pipe))
         else:
-            await goals.go_on(newest.summary.goal_id, RunOptions(watch=telling(pipe)))
+            await goals.resume_run(newest.summary.goal_id, RunOptions(watch=telling(pipe)))
 
 
 async def carry_on_many(home: Path, url: str, plan: str, at_once: int, pipe: Connection) -> None:
@@ -66,7 +66,7 @@ async def carry_on_many(home: Path, url: str, plan: str, at_once: int, pipe: Con
     async with open_goals(home, url) as goals:
         begun = [goal.summary.goal_id for goal in await goals.list() if not goal.is_final]
         run_options = RunOptions(watch=telling(pipe))
-        resumed = [goals.go_on(goal_id, run_options) for goal_id in begun[:at_once]]
+        resumed = [goals.resume_run(goal_id, run_options) for goal_id in begun[:at_once]]
         new = [run_plan(goals, plan, home, telling(pipe)) for _ in range(at_once - len(resumed))]
         await asyncio.gather(*resumed, *new)
 
@@ -84,7 +84,7 @@ async def settle(home: Path, url: str, pipe: Connection) -> None:
     """Resume the newest goal and tell how that went: the outcome, its status, and the calls that nobody knows of."""
     async with open_goals(home, url) as goals:
         (newest,) = await goals.list(limit=1)
-        ran = await goals.go_on(newest.summary.goal_id)
+        ran = await goals.resume_run(newest.summary.goal_id)
         unknown = [call_id for call_id, call in ran.state.open_calls.items() if call.unknown is not None]
         pipe.send((ran.outcome, ran.state.status, unknown))
 

@@ -55,7 +55,7 @@ def begun(home: Path, folder: Path, effect: str) -> tuple[ForkServerProcess, int
 
 
 async def resumed(goals: Goals, goal_id: str) -> GoalState:
-    return (await goals.go_on(goal_id)).state
+    return (await goals.resume_run(goal_id)).state
 
 
 async def cancelled(goals: Goals, goal_id: str) -> GoalState:

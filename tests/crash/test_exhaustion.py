@@ -163,7 +163,7 @@ async def judge(goals: Goals, ran: RunResult, folder: Path) -> None:
     if unknown:
         assert ran.state.waiting_for == "person"
         await goals.decide(ran.state.goal_id, "skip")
-        ran = await goals.go_on(ran.state.goal_id)
+        ran = await goals.resume_run(ran.state.goal_id)
         assert ran.state.status == "done"
     else:
         assert (ran.state.status == "done") is (happened == 1)
@@ -375,7 +375,7 @@ async def test_whenever_memory_runs_out_after_an_effect_it_happens_at_most_once(
         children.end_of(children.start(send_with_little_memory, home, database_url, left))
         async with open_goals(home, database_url) as goals:
             (goal, *_) = await goals.list()
-            await judge(goals, await goals.go_on(goal.id), home)
+            await judge(goals, await goals.resume_run(goal.id), home)
         assert counted(home, "send") == 1
 
 

@@ -91,7 +91,7 @@ def notes(home: Path) -> list[Path]:
 
 
 async def resume(goals: Goals, goal_id: str) -> Any:
-    return (await goals.go_on(goal_id)).state
+    return (await goals.resume_run(goal_id)).state
 
 
 async def cancel(goals: Goals, goal_id: str) -> Any:

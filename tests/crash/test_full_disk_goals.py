@@ -46,12 +46,12 @@ async def fill_up_and_go_on(home: Path, verdict: str) -> None:
         (goal,) = await goals.list()
         goal_id = goal.summary.goal_id
         with pytest.raises(Unavailable):
-            await goals.go_on(goal_id)
+            await goals.resume_run(goal_id)
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-        ran = await goals.go_on(goal_id)
+        ran = await goals.resume_run(goal_id)
         assert [call_id for call_id, call in ran.state.open_calls.items() if call.unknown] == ["second.1"]
         await goals.decide(goal_id, verdict)
-        assert (await goals.go_on(goal_id)).state.status == "done"
+        assert (await goals.resume_run(goal_id)).state.status == "done"
         assert (await goals.replay(goal_id)).state.status == "done"
 
 

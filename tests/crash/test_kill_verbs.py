@@ -61,9 +61,9 @@ async def test_a_fork_that_was_killed_is_wholly_there_or_not_at_all_and_can_be_r
         assert len(forks) == 1 + point.endswith("after")
         for number, found in enumerate(forks, 1):
             assert (found.status, found.summary.last_seq) == ("interrupted", 5)
-            await goals.go_on(found.summary.goal_id)
+            await goals.resume_run(found.summary.goal_id)
             await goals.decide(found.summary.goal_id, "answer", value="yes")
-            assert (await goals.go_on(found.summary.goal_id)).state.status == "done"
+            assert (await goals.resume_run(found.summary.goal_id)).state.status == "done"
             replay(await goals.history(found.summary.goal_id), await goals._store.find(found.summary.goal_id))
             assert (counted(tmp_path, "fetch"), counted(tmp_path, "send")) == (1, number)
 

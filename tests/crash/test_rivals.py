@@ -43,7 +43,7 @@ async def resume_at_once(home: Path, url: str, goal_id: str, barrier: Barrier, p
     async with open_goals(home, url) as goals:
         barrier.wait()
         try:
-            pipe.send((await goals.go_on(goal_id)).state.status)
+            pipe.send((await goals.resume_run(goal_id)).state.status)
         except Conflict:
             pipe.send("conflict")
 
@@ -84,7 +84,7 @@ async def take_over(home: Path, url: str, lease_s: float) -> None:
         (goal,) = await goals.list()
         while True:
             try:
-                assert (await goals.go_on(goal.summary.goal_id)).state.status == "done"
+                assert (await goals.resume_run(goal.summary.goal_id)).state.status == "done"
             except Conflict:
                 await asyncio.sleep(0.05)
             else:

@@ -45,7 +45,7 @@ async def _try_to_finish(goals: Goals, number: int, folder: Path) -> bool:
         await run_plan(goals, PLAN, folder)
         return False
     goal_id = found[0].summary.goal_id
-    ran = await goals.go_on(goal_id)
+    ran = await goals.resume_run(goal_id)
     for call in ran.state.open_calls.values():
         verdict = "skip" if counted(folder, call.call.step) else "retry"
         await goals.decide(goal_id, verdict, call_id=call.call.call_id)
@@ -107,7 +107,7 @@ async def test_of_many_who_answer_at_once_one_counts_and_nothing_is_left_behind(
         answers = [body for event in events if isinstance(body := decode(event), Decision)]
         assert len(answers) == 1
         assert answers[0].value in names
-        assert (await goals.go_on(goal_id)).state.status == "done"
+        assert (await goals.resume_run(goal_id)).state.status == "done"
 
 
 async def test_cancelling_a_goal_whose_worker_was_killed_ends_what_it_left_running(

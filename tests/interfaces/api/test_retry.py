@@ -136,6 +136,6 @@ async def test_a_follower_continues_when_the_goal_is_reopened_while_it_reads(
             async for page in pages(server.surface, line, goal_id, 0):
                 seen += [event.type for event in page]
                 if not going_on and "reopened" in seen:
-                    going_on.append(asyncio.create_task(goals.go_on(goal_id)))
+                    going_on.append(asyncio.create_task(goals.resume_run(goal_id)))
     await asyncio.gather(*going_on)
     assert seen.count("termination") == 2

@@ -146,7 +146,7 @@ def test_a_goal_that_is_overdue_says_so_and_how_it_is_resumed(perdure: Terminal,
 async def held_goal(home: Path) -> str:
     async with Perdure.open(home) as p:
         goal_id = await left_by_dead_worker(p)
-        await p.goals.go_on(goal_id, RunOptions(is_automatic=True))
+        await p.goals.resume_run(goal_id, RunOptions(is_automatic=True))
         return goal_id
 
 

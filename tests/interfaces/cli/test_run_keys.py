@@ -180,7 +180,7 @@ def test_who_was_a_moment_too_late_with_a_key_prints_what_the_other_has_done(per
 async def put_on_hold(home: Path, goal_id: str) -> None:
     async with Perdure.open(home) as p:
         await claim_by_dead_workers(p, goal_id, range(3))
-        await p.goals.go_on(goal_id, RunOptions(is_automatic=True))
+        await p.goals.resume_run(goal_id, RunOptions(is_automatic=True))
 
 
 def test_the_key_of_a_goal_on_hold_does_not_release_it(perdure: Terminal, ready: Path) -> None:

@@ -112,7 +112,7 @@ class Goals(GoalRuns):
         Raises: GoalFailed, GoalCancelled and GoalWaiting as `run`; NotFound; Conflict when another live worker runs the
         goal, or its flow was changed; Invalid when a limit is not above what was used.
         """
-        return self.result_of(await self.go_on(goal_id, limits=validate.limits(limits)))
+        return self.result_of(await self.resume_run(goal_id, limits=validate.limits(limits)))
 
     async def retry(
         self, goal_id: str, *, reason: str | None = None, limits: Limits | None = None, key: str | None = None
@@ -265,7 +265,7 @@ class Goals(GoalRuns):
             await self._require_unchanged(goal)
         posted = await self._posts.post(goal.goal_id, "cancel", payload, key=validate.key(key))
         is_ours = is_cleaned_up_here and posted.summary.queue == self._queue == "cli"
-        cleaned_up = await clean_up(posted, self.go_on) if is_ours else None
+        cleaned_up = await clean_up(posted, self.resume_run) if is_ours else None
         ended = cleaned_up or await self._posts.wait_for_end(posted, wait_s)
         return replace(ended, is_news=posted.is_news)
 

@@ -119,7 +119,7 @@ class GoalOptions:
     async def _continue(self, flow: "Flow[..., Any] | None", goal_id: str, options: "RunOptions") -> RunResult:
         """Resume a goal with the flow that was given for it; that is kept alive by this until the goal has ended."""
         options = replace(options, flow=flow)
-        return await self._retry_if_failed(await self.goals.go_on(goal_id, options), options)
+        return await self._retry_if_failed(await self.goals.resume_run(goal_id, options), options)
 
     async def _retry_if_failed(self, result: RunResult, options: "RunOptions | None" = None) -> RunResult:
         """Retry a goal that failed once, if that is wanted. A retry of another caller counts: its result is returned.
@@ -145,6 +145,6 @@ class GoalOptions:
         """Wait for a goal that another worker runs; resume it when that worker leaves it unfinished."""
         while True:
             try:
-                return await self.goals.go_on(goal_id, options)
+                return await self.goals.resume_run(goal_id, options)
             except Owned:
                 await self.goals.wait_while_running(goal_id)

@@ -95,9 +95,11 @@ class GoalRuns(GoalLists, ABC):
                     raise
         if (await self.get(known)).summary.waiting_for == "hold":
             return await self.run_result(known, "waiting")
-        return await self.go_on(known, options)
+        return await self.resume_run(known, options)
 
-    async def go_on(self, goal_id: str, options: RunOptions | None = None, limits: Limits | None = None) -> RunResult:
+    async def resume_run(
+        self, goal_id: str, options: RunOptions | None = None, limits: Limits | None = None
+    ) -> RunResult:
         """Resume a goal, with limits raised where they are given; a finished goal is returned unchanged.
 
         Raises: NotFound; Conflict when another live worker runs it; Invalid when a limit is not above what was used.
@@ -109,7 +111,9 @@ class GoalRuns(GoalLists, ABC):
             if state is not None and state.termination is not None:  # else it was reopened between the two reads
                 return RunResult("ended", state, summary.queue, is_recorded=True)
             with suppress(Ended):  # another worker ended it after the first read
-                result = await self._runner.go_on(goal_id, options or RunOptions(queue=self._queue), limits or Limits())
+                result = await self._runner.resume_run(
+                    goal_id, options or RunOptions(queue=self._queue), limits or Limits()
+                )
                 return await self.children.after_run(result)
 
     async def run_result(self, goal_id: str, outcome: Outcome) -> RunResult:

@@ -52,9 +52,9 @@ class AppWorker(BackgroundRuns):
         known = next((task for task, run in self._running.items() if run.goal_id == goal_id), None)
         if known is not None:
             return known
-        go_on = self._watched.get(goal_id, self._goals.go_on)
+        resume_goal = self._watched.get(goal_id, self._goals.resume_run)
         return self._begin(
-            Run(goal_id, is_unattended=True), lambda options: go_on(goal_id, options), lambda _goal: None
+            Run(goal_id, is_unattended=True), lambda options: resume_goal(goal_id, options), lambda _goal: None
         )
 
     def run_child(self, child: GoalView, resume: Resume, on_left: Callable[[GoalView], None]) -> bool:
@@ -99,10 +99,10 @@ class AppWorker(BackgroundRuns):
         self._watched[goal_id] = resume
         self._poll()
 
-    async def _take_up(self) -> None:
-        """See BackgroundRuns._take_up; without recovery, only goals that were started here are resumed."""
+    async def _claim_goals(self) -> None:
+        """See BackgroundRuns._claim_goals; without recovery, only goals that were started here are resumed."""
         if self._recovers:
-            await super()._take_up()
+            await super()._claim_goals()
         for goal_id in list(self._watched)[:_MOST_WATCHED]:
             self._watched[goal_id] = self._watched.pop(goal_id)  # the next poll begins with those behind it
             if not self._runs(goal_id):
@@ -124,9 +124,11 @@ class AppWorker(BackgroundRuns):
         can_continue = await self._goals.can_continue(goal)
         is_ours = goal.summary.queue == self._queue_name and self._can_be_tried(goal)
         if can_continue and is_ours and not self._is_closing:
-            go_on = self._watched[goal_id]
+            resume_goal = self._watched[goal_id]
             run = Run(goal_id, goal.summary.last_seq)
-            self._begin(run, lambda options: go_on(goal_id, replace(options, is_automatic=True)), lambda _goal: None)
+            self._begin(
+                run, lambda options: resume_goal(goal_id, replace(options, is_automatic=True)), lambda _goal: None
+            )
 
     @property
     def _free(self) -> int:

@@ -131,7 +131,7 @@ class BackgroundRuns:
         """Poll once, now; tell whether a goal was resumed."""
         async with self._one_poll:
             begun = self._begun_count
-            await self._take_up()
+            await self._claim_goals()
             return self._begun_count > begun
 
     async def close(self, patience_s: float = 10.0) -> None:
@@ -162,7 +162,7 @@ class BackgroundRuns:
     def _runs(self, goal_id: str) -> bool:
         return any(run.goal_id == goal_id for run in self._running.values())
 
-    async def _take_up(self) -> None:
+    async def _claim_goals(self) -> None:
         """Resume goals that no worker runs while there is room: due ones and those of the queue by turns.
 
         This does not wait for a goal that begins: the code of one may block.
@@ -228,7 +228,7 @@ class BackgroundRuns:
     def _take(self, goal: GoalView, *, is_woken: bool) -> None:
         self._begin(
             Run(goal.id, goal.summary.last_seq),
-            lambda options: self._goals.go_on(goal.id, replace(options, is_woken=is_woken, is_automatic=True)),
+            lambda options: self._goals.resume_run(goal.id, replace(options, is_woken=is_woken, is_automatic=True)),
             lambda _goal: None,
         )
 

@@ -162,13 +162,13 @@ class HomeChildren:
         if self.poller is not None and self.poller.queue_name == child.summary.queue:
             self.poller.nudge()
             return self.poller.would_run(child)
-        go_on = partial(self._go_on, of_parent=options)
-        return self._goals.worker.run_child(child, go_on, self._has_left)
+        resume = partial(self._resume_run, of_parent=options)
+        return self._goals.worker.run_child(child, resume, self._has_left)
 
-    async def _go_on(self, goal_id: str, options: RunOptions, *, of_parent: RunOptions) -> RunResult:
+    async def _resume_run(self, goal_id: str, options: RunOptions, *, of_parent: RunOptions) -> RunResult:
         parks, approves = of_parent.parks_for_person, of_parent.approves_asked
         options = replace(options, is_automatic=True, parks_for_person=parks, approves_asked=approves)
-        return await self._goals.go_on(goal_id, options)
+        return await self._goals.resume_run(goal_id, options)
 
     def _has_left(self, child: GoalView) -> None:
         """Have the parent of a child check whether the child still runs."""

@@ -46,10 +46,10 @@ class GoalQueues:
     async def run(self, claimed: ClaimedGoal, options: RunOptions) -> RunResult:
         """Run a goal that was claimed for this process; it is released however that ends.
 
-        Raises: as Goals.go_on.
+        Raises: as Goals.resume_run.
         """
         try:
-            result = await self._runner.go_on(claimed.goal.goal_id, replace(options, claim=claimed), Limits())
+            result = await self._runner.resume_run(claimed.goal.goal_id, replace(options, claim=claimed), Limits())
         except BaseException:
             if not self._goals.is_held_here(claimed.goal.goal_id):  # else its run, which has not ended, releases it
                 await self.release(claimed)

@@ -108,7 +108,7 @@ class Runner:
             await journal.commit(release=True)
             return journal.state
 
-    async def go_on(self, goal_id: str, options: RunOptions, limits: Limits) -> RunResult:
+    async def resume_run(self, goal_id: str, options: RunOptions, limits: Limits) -> RunResult:
         """Resume a goal that has not ended, with limits raised where they are given.
 
         A goal on hold is released first; an automatic run leaves it on hold, and holds one that killed its workers.
@@ -128,7 +128,7 @@ class Runner:
 
         Nothing is stored before the code of the goal is here and has found its own history.
 
-        Raises: NotFound; Conflict when it cannot be retried, or another live worker has it; Invalid as `go_on`.
+        Raises: NotFound; Conflict when it cannot be retried, or another live worker has it; Invalid as `resume_run`.
         """
         begun = await self._begun(goal_id)
         if self.contexts.is_elsewhere(begun):
@@ -212,7 +212,7 @@ class Runner:
         With a queue, the goal is left to the workers of that queue, with limits raised where they are given. It is
         released first if it is on hold: this is how a person's resume is queued.
 
-        Raises: Conflict when a worker runs it, which takes what was posted; Invalid as `go_on`.
+        Raises: Conflict when a worker runs it, which takes what was posted; Invalid as `resume_run`.
         """
         async with self._owning(goal_id, queue, None, is_woken=queue is None) as (_, journal):
             if queue is not None:

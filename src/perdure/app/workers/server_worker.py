@@ -81,7 +81,9 @@ class ServerWorker(BackgroundRuns):
                 raise
             return known
 
-    async def go_on(self, prefix: str, limits: Limits | None = None, *, once: IdempotentCall | None = None) -> GoalView:
+    async def resume(
+        self, prefix: str, limits: Limits | None = None, *, once: IdempotentCall | None = None
+    ) -> GoalView:
         """Go on with a goal here, whoever ran it before, and return it as soon as it is ours, or queued.
 
         The same call, named by its key, goes on once: then the goal is returned as it is.
@@ -147,7 +149,7 @@ class ServerWorker(BackgroundRuns):
             return goal
         if self._must_queue():
             return await self._queue_again(goal, limits or Limits())
-        return await self._begun(Run(goal.id), lambda options: self._goals.go_on(goal.id, options, limits))
+        return await self._begun(Run(goal.id), lambda options: self._goals.resume_run(goal.id, options, limits))
 
     async def _queue_again(self, goal: GoalView, limits: Limits) -> GoalView:
         """Queue a goal; one that is queued already needs no further place."""

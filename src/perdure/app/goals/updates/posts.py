@@ -124,7 +124,7 @@ def cancel_payload(reason: str | None, *, now: bool, by: str | None = None) -> d
     return {name: value for name, value in payload.items() if value is not None}
 
 
-async def clean_up(goal: GoalView, go_on: Callable[[str], Awaitable[RunResult]]) -> GoalView | None:
+async def clean_up(goal: GoalView, resume: Callable[[str], Awaitable[RunResult]]) -> GoalView | None:
     """Run the cleanup of a cancelled goal that no worker runs, and return the goal as it is then.
 
     None when there is nothing to run here. A goal whose code is not here, or is not what wrote its history, stays
@@ -133,7 +133,7 @@ async def clean_up(goal: GoalView, go_on: Callable[[str], Awaitable[RunResult]])
     if goal.is_final or goal.is_running or goal.status != "interrupted":
         return None
     try:
-        result = await go_on(goal.id)
+        result = await resume(goal.id)
     except Owned:
         return None  # a worker has claimed it meanwhile, and runs the cleanup
     except PerdureError as error:

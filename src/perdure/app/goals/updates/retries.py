@@ -70,7 +70,7 @@ class GoalRetries:
         if await self._goals.is_elsewhere(goal_id):
             is_final = (await self._goals.get(goal_id)).is_final
             return await self._goals.run_result(goal_id, "ended" if is_final else "interrupted")
-        return await self._goals.go_on(goal_id, options)
+        return await self._goals.resume_run(goal_id, options)
 
     async def _reopen_children(self, goal_id: str, again: Reopening) -> None:
         """Reopen the failed children that a failed goal has ended by.

@@ -150,7 +150,7 @@ async def list_events(
 async def resume_goal(goal_id: GoalId, served: Served, once: Called, body: ResumeBody | None = None) -> Response:
     """Resume a goal in the server, with raised limits if any are given."""
     limits = (body or ResumeBody()).limits.as_limits()
-    return await _reply(served, await served.worker.go_on(goal_id, limits, once=once))
+    return await _reply(served, await served.worker.resume(goal_id, limits, once=once))
 
 
 @router.post("/{goal_id}/retry", operation_id="retry_goal", response_model=_GOAL, responses=refusals(429))

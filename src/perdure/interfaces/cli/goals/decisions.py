@@ -22,7 +22,7 @@ from perdure.interfaces.cli.goals.display.hints import next_lines, pasted, shown
 from perdure.interfaces.cli.goals.display.timeline import headline
 from perdure.interfaces.cli.goals.filters import OF_SEVERAL, with_filters
 from perdure.interfaces.cli.goals.flags import Goal, MaybeGoal, Resume, filled
-from perdure.interfaces.cli.goals.run_ui.flows import from_json, go_on, in_folder_of, prints_aside, require_code
+from perdure.interfaces.cli.goals.run_ui.flows import from_json, in_folder_of, prints_aside, require_code, resume_run
 from perdure.interfaces.cli.goals.run_ui.run_ui import Showing, Stage, staged
 from perdure.interfaces.cli.output.terminal import one_line
 from perdure.interfaces.cli.remote.goal_ports import GoalPorts
@@ -291,7 +291,7 @@ async def _resumed(options: Options, goals: GoalPorts, goal_id: str, *, after: i
 
     async def act(stage: Stage) -> RunResult:
         run_options = stage.run_options()
-        result = await go_on(options, home, goal_id, run_options)
+        result = await resume_run(options, home, goal_id, run_options)
         return await stage.settle_in_place(home, result, run_options)
 
     return await staged(Showing(options), act)

@@ -32,7 +32,7 @@ from perdure.interfaces.cli.goals.flags import (
     refuse_both,
 )
 from perdure.interfaces.cli.goals.resume_due import resume_due
-from perdure.interfaces.cli.goals.run_ui.flows import go_on
+from perdure.interfaces.cli.goals.run_ui.flows import resume_run
 from perdure.interfaces.cli.goals.run_ui.run_ui import Showing, Stage, staged
 from perdure.interfaces.cli.output.terminal import columns_of_stdout
 from perdure.interfaces.cli.remote.opened import goals_of
@@ -113,7 +113,7 @@ async def resumed(showing: Showing, goal: str | None, jobs: int, limits: Limits,
         async with open_home(options.settings(), debug=options.verbose) as p:
             goal_id = goal or (await p.goals.newest_open(Path.cwd())).summary.goal_id
             run_options = stage.run_options(jobs, yes=yes)
-            result = await go_on(options, p.goals, goal_id, run_options, limits)
+            result = await resume_run(options, p.goals, goal_id, run_options, limits)
             return await stage.settle_in_place(p.goals, result, run_options)
 
     return await staged(showing, act)

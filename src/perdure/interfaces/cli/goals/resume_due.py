@@ -12,7 +12,7 @@ from perdure.app.wire.goal_view import GoalView
 from perdure.errors import Conflict, NotFound, PerdureError, Waiting
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.command_result import Answer, Table
-from perdure.interfaces.cli.goals.run_ui.flows import go_on
+from perdure.interfaces.cli.goals.run_ui.flows import resume_run
 from perdure.interfaces.cli.goals.run_ui.interrupts import INTERRUPTED, Interrupts
 from perdure.interfaces.cli.goals.run_ui.writer import Writer, leave
 from perdure.interfaces.cli.output.terminal import one_line
@@ -118,7 +118,7 @@ class _Waking:
 
         run_options = RunOptions(self.jobs, watch=watch, is_woken=True, is_automatic=True, parks_for_person=True)
         try:
-            result = await go_on(self.options, self.goals, view.summary.goal_id, run_options)
+            result = await resume_run(self.options, self.goals, view.summary.goal_id, run_options)
         except (Conflict, NotFound) as error:
             now = await _looked_at(self.goals, view)
             return Told(view, error.detail, is_bad=True) if now is None else Told(now, TAKEN)

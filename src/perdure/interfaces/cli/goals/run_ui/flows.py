@@ -76,14 +76,16 @@ def look_in(folder: str) -> None:
         sys.path.insert(0, folder)
 
 
-async def go_on(
+async def resume_run(
     options: Options, goals: Goals, goal_id: str, run_options: RunOptions, limits: Limits | None = None
 ) -> RunResult:
     """Resume a goal in its folder.
 
-    Raises: what Goals.go_on raises.
+    Raises: what Goals.resume_run raises.
     """
-    return await run_in_its_folder(options, goals, goal_id, lambda whole_id: goals.go_on(whole_id, run_options, limits))
+    return await run_in_its_folder(
+        options, goals, goal_id, lambda whole_id: goals.resume_run(whole_id, run_options, limits)
+    )
 
 
 async def run_in_its_folder(

@@ -13,7 +13,7 @@ from perdure.app.home.system import SystemClock
 from perdure.errors import Conflict, Invalid, Unavailable
 from perdure.interfaces.cli.goals.display.timeline import told
 from perdure.interfaces.cli.goals.run_ui.asker import ask, tell_taken
-from perdure.interfaces.cli.goals.run_ui.flows import go_on
+from perdure.interfaces.cli.goals.run_ui.flows import resume_run
 from perdure.interfaces.cli.goals.run_ui.offers import Offer, Option, offer_of
 from perdure.interfaces.cli.goals.run_ui.run_ui import Stage
 from perdure.kernel.calls.decisions import missed_deadlines, timed_out
@@ -47,7 +47,7 @@ class InPlace:
 
         Questions that are open together are asked in the order in which the goal asked them, then the goal continues.
 
-        Raises: what Goals.go_on raises; CancelledError after Ctrl-C.
+        Raises: what Goals.resume_run raises; CancelledError after Ctrl-C.
         """
         while self._stage.may_ask(result):
             offers = self._offers(result.state)
@@ -129,7 +129,7 @@ class InPlace:
         began_s, is_told = time.monotonic(), False
         while True:
             try:
-                return await go_on(self._stage.options, self._goals, goal_id, self._run_options)
+                return await resume_run(self._stage.options, self._goals, goal_id, self._run_options)
             except Owned:
                 if not is_told and time.monotonic() - began_s > _SETTLE_S:
                     self._stage.say("Another worker runs the goal now; waiting for it. Ctrl-C leaves it running.")

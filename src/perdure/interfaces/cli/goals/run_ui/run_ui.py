@@ -101,7 +101,7 @@ class Stage:
     async def settle_in_place(self, goals: Goals, result: RunResult, run_options: RunOptions) -> RunResult:
         """Ask the person at the terminal what a goal waits for, and continue it; without a person, leave it as it is.
 
-        Raises: what Goals.go_on raises.
+        Raises: what Goals.resume_run raises.
         """
         if self.may_ask(result):
             from perdure.interfaces.cli.goals.run_ui.in_place import InPlace
