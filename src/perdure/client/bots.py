@@ -1,13 +1,25 @@
-"""Bots from elsewhere: look at them, their files and their versions, and remove them."""
+"""Bots from elsewhere: look at them, their files and their versions, roll back, export, import and remove them."""
 
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, cast
+from base64 import b64decode, b64encode
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 from perdure.client.connection import Connection
 from perdure.client.sending import plain_step, steps
+from perdure.errors import Unavailable
 
 if TYPE_CHECKING:
-    from perdure.app.wire.resources.bots import Bot, BotFile, BotSummary, BotVersion, Skill, SkillSummary
+    from perdure.app.wire.resources.bots import (
+        Bot,
+        BotExplanation,
+        BotFile,
+        BotProblems,
+        BotSummary,
+        BotVersion,
+        Skill,
+        SkillSummary,
+    )
+    from perdure.app.wire.resources.builder import AssemblyResult
 
 
 class Bots:
@@ -43,8 +55,51 @@ class Bots:
         found = self._connection.each(f"{_bot(slug)}/versions", limit=limit)
         return [cast("BotVersion", each) async for each in found]
 
-    async def delete(self, slug: str, *, version: int | None = None, etag: str | None = None) -> None:
-        """Remove a bot with its files and all its versions.
+    async def explain(self, slug: str, place: str) -> "BotExplanation":
+        """Return where a line came from; a place is `SOUL.md:12`.
+
+        Raises: NotFound; Invalid when there is no such line.
+        """
+        path = f"{_bot(slug)}/explanation"
+        return cast("BotExplanation", await self._connection.data("GET", path, query={"place": place}))
+
+    async def problems(self, slug: str) -> "BotProblems":
+        """Return what is wrong with the files of a bot.
+
+        Raises: NotFound
+        """
+        return cast("BotProblems", await self._connection.data("GET", f"{_bot(slug)}/problems"))
+
+    async def rollback(self, slug: str, version: int, *, key: str | None = None) -> "AssemblyResult":
+        """Make a bot what it was in an earlier version, as a new version; with a key, once.
+
+        Raises: NotFound; Conflict when the bot is changed at the same time, or the key was used for another call.
+        """
+        return await self._made(f"{_bot(slug)}/rollback", {"version": version}, key)
+
+    async def export(self, slug: str) -> bytes:
+        """Return a bot, as it is on disk, as one file.
+
+        Raises: NotFound; Invalid, naming the file, when one cannot be read.
+        """
+        found = await self._connection.data("GET", f"{_bot(slug)}/archive")
+        try:
+            return b64decode(found["archive"], validate=True)
+        except (KeyError, TypeError, ValueError) as error:
+            raise Unavailable(f"{self._connection.url} sent no archive of {slug}: {error}.") from error
+
+    async def load_archive(self, archive: bytes, *, key: str | None = None) -> "AssemblyResult":
+        """Make a new bot of what `export` gave; with a key, once.
+
+        Raises: Invalid when it holds no bot, is not whole or is too large; Conflict when the key was used for another
+        call.
+        """
+        return await self._made("/bots", {"archive": b64encode(archive).decode()}, key)
+
+    async def delete(
+        self, slug: str, *, version: int | None = None, etag: str | None = None, with_choices: bool = False
+    ) -> None:
+        """Remove a bot with its files and all its versions; with choices, also what was chosen for it.
 
         With an `etag`, which `get` gives, only if it is still the same; with a version, only if that is the newest and
         nobody has edited its files.
@@ -53,7 +108,8 @@ class Bots:
         """
         seen = version if etag is None else etag
         headers = {"If-Match": None if seen is None else f'"{seen}"'}
-        await self._connection.data("DELETE", _bot(slug), headers=headers)
+        query = {"with_choices": True if with_choices else None}
+        await self._connection.data("DELETE", _bot(slug), query=query, headers=headers)
 
     async def skills(self) -> "list[SkillSummary]":
         """Return the skills that a bot can have."""
@@ -65,6 +121,10 @@ class Bots:
         Raises: NotFound
         """
         return cast("Skill", await self._connection.data("GET", f"/skills/{plain_step(name)}"))
+
+    async def _made(self, path: str, body: Mapping[str, Any], key: str | None) -> "AssemblyResult":
+        found = await self._connection.data("POST", path, body, headers={"Idempotency-Key": key})
+        return cast("AssemblyResult", found["result"])
 
 
 def _bot(slug: str) -> str:

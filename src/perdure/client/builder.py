@@ -15,7 +15,15 @@ from perdure.errors import Unavailable
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources.bots import CreatedSkill
-    from perdure.app.wire.resources.builder import AssemblyResult, Draft, NewSession, NextTurn, Session
+    from perdure.app.wire.resources.builder import (
+        AssemblyResult,
+        Draft,
+        NewSession,
+        NextTurn,
+        PastChoice,
+        Session,
+        SessionChanges,
+    )
 
 _SESSIONS = "/builder/sessions"
 
@@ -33,12 +41,30 @@ class Builder:
         """
         return cast("NewSession", await self._post("", {"description": description}, key=key))
 
-    async def get(self, session_id: str) -> "Session":
+    async def get(self, session_id: str, *, prefix: bool = False) -> "Session":
         """Return where a session stands, with the turn that waits for an answer.
 
-        Raises: NotFound, also when the session is over.
+        With `prefix`, the beginning of an id is enough if only one draft has it.
+
+        Raises: NotFound, also when the session is over; Conflict when several ids begin so.
         """
-        return cast("Session", await self._connection.data("GET", f"{_SESSIONS}{_path(session_id)}"))
+        query = {"prefix": True if prefix else None}
+        return cast("Session", await self._connection.data("GET", f"{_SESSIONS}{_path(session_id)}", query=query))
+
+    async def resume(self, session_id: str) -> "Session":
+        """Return a session that is to be answered, as `get`; a change of a bot that was deleted is refused.
+
+        Raises: NotFound, also when the session is over, or its bot was deleted.
+        """
+        return cast("Session", await self._post(_path(session_id, "resume"), None))
+
+    async def changes(self, session_id: str) -> "SessionChanges":
+        """Return what `assemble` would change on disk.
+
+        Raises: NotFound; Conflict when the session is not ready, or its bot was changed since it began.
+        """
+        path = f"{_SESSIONS}{_path(session_id, 'changes')}"
+        return cast("SessionChanges", await self._connection.data("GET", path))
 
     async def answer(
         self, session_id: str, answer: Any, *, revision: int | None = None, key: str | None = None
@@ -65,14 +91,16 @@ class Builder:
         return cast("AssemblyResult", (await self._post(_path(session_id, "assemble"), body, revision, key))["result"])
 
     async def reconfigure(
-        self, bot_slug: str, session_id: str | None = None, *, key: str | None = None
+        self, bot_slug: str, session_id: str | None = None, *, description: str = "", key: str | None = None
     ) -> "NewSession":
         """Begin an interview about a bot that is there; the session has a new id unless one is given.
+
+        `description` says what is to change; what it names is suggested first.
 
         Raises: NotFound when there is no such bot; Conflict when the id is taken.
         """
         path = _path(session_id or str(uuid4()), "reconfigure")
-        return cast("NewSession", await self._post(path, {"bot_slug": bot_slug}, key=key))
+        return cast("NewSession", await self._post(path, {"bot_slug": bot_slug, "description": description}, key=key))
 
     async def create_skill(
         self,
@@ -103,6 +131,23 @@ class Builder:
         """Give the sessions that are not finished, the newest change first."""
         async for draft in self._connection.each("/builder/drafts", limit=limit):
             yield cast("Draft", draft)
+
+    async def choices(self, *, limit: int = 50) -> "AsyncIterator[PastChoice]":
+        """Give what was chosen for bots, the newest first."""
+        async for choice in self._connection.each("/builder/choices", limit=limit):
+            yield cast("PastChoice", choice)
+
+    async def remove_choice(self, choice_id: str) -> None:
+        """Forget one choice.
+
+        Raises: NotFound
+        """
+        await self._connection.data("DELETE", f"/builder/choices{_path(choice_id)}")
+
+    async def clear_choices(self) -> int:
+        """Forget all choices; return how many there were."""
+        removed: int = (await self._connection.data("DELETE", "/builder/choices"))["removed"]
+        return removed
 
     @asynccontextmanager
     async def chat(self, session_id: str) -> AsyncIterator[Chat]:

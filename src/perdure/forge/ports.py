@@ -114,6 +114,7 @@ class BotVersion:
     conversation: Sequence[Mapping[str, Any]] = ()
     provenance: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     session_id: str | None = None
+    """What made it: a session, or a call with an id."""
     created_at_us: int = 0
     hand_edits: Sequence[str] = ()
     """Paths of the files that were edited by hand since the version before; the edits are in this version."""

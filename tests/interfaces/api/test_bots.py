@@ -61,6 +61,9 @@ async def test_a_bot_has_the_form_that_is_described(there: Served) -> None:
         "BotSummary": "/bots",
         "BotVersion": "/bots/ada/versions",
         "BotFile": "/bots/ada/files/SOUL.md",
+        "BotExplanation": "/bots/ada/explanation?place=SOUL.md:1",
+        "BotProblems": "/bots/ada/problems",
+        "BotArchive": "/bots/ada/archive",
         "SkillSummary": "/skills",
         "Skill": "/skills/summarize",
     }
@@ -257,6 +260,8 @@ async def test_a_bot_is_removed_without_saying_which_version(there: Served) -> N
 async def test_what_is_no_bot_is_not_found(tmp_path: Path) -> None:
     async with served(tmp_path / "home", str(tmp_path / "perdure.db")) as found:
         for slug in ("nobody", "Ada", "..", "%2e%2e", "a%2fb", "a%00", "con", "x" * 65, "ä", "-"):
-            for method, path in (("GET", ""), ("GET", "/versions"), ("GET", "/files/SOUL.md"), ("DELETE", "")):
-                answer = await found.http.request(method, f"/bots/{slug}{path}")
+            ways = ("", "/versions", "/files/SOUL.md", "/explanation?place=SOUL.md:1", "/problems", "/archive")
+            for method, path in (*(("GET", way) for way in ways), ("DELETE", ""), ("POST", "/rollback")):
+                body = {"version": 1} if method == "POST" else None
+                answer = await found.http.request(method, f"/bots/{slug}{path}", json=body)
                 assert (answer.status_code, answer.json()["code"]) == (404, "not_found"), slug

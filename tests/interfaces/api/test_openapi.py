@@ -146,13 +146,22 @@ async def _use_goals(plain: Served) -> None:
 
 
 async def _use_builder_and_bots(plain: Served) -> None:
+    other = await ready(plain.client)
+    assert (await plain.http.get(f"/builder/sessions/{other}/changes")).json()["data"]["diffs"]
+    await plain.client.builder.delete(other)
     slug = (await built(plain.client))["bot_slug"]
     here = f"/builder/sessions/{SESSION}"
     await plain.http.post(f"{here}/reconfigure", json={"bot_slug": slug})
+    await plain.http.post(f"{here}/resume")
     await plain.http.post(f"{here}/create-skill", json={"skill_request": {"name": "tea", "description": "Brew tea"}})
     for path in (here, "/builder/drafts", "/skills", "/skills/tea", "/bots", f"/bots/{slug}", f"/bots/{slug}/versions"):
         assert (await plain.http.get(path)).json()["data"]
     await plain.http.get(f"/bots/{slug}/files/SOUL.md")
+    await plain.http.get(f"/bots/{slug}/explanation?place=SOUL.md:1")
+    await plain.http.get(f"/bots/{slug}/problems")
+    await plain.http.post(f"/bots/{slug}/rollback", json={"version": 1})
+    archive = (await plain.http.get(f"/bots/{slug}/archive")).json()["data"]["archive"]
+    await plain.http.post("/bots", json={"archive": archive})
     await plain.http.delete(here)
     (choice,) = (await plain.http.get("/builder/choices")).json()["data"]
     await plain.http.delete(f"/builder/choices/{choice['id']}")

@@ -1,24 +1,28 @@
 """What can be done with bots that are there: look at them, explain them, take changes back, take them along."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perdure.app.builder.list_views import BotView
 from perdure.app.home.system import SystemClock, SystemIds
-from perdure.bots.archive import read_archive
+from perdure.app.idempotency import Idempotency
+from perdure.bots.archive import read_archive, unpack_bot
 from perdure.bots.bot import Bot, parse_bot
+from perdure.errors import Damaged, Invalid
 from perdure.forge.assembly.assembly import AssemblyResult, BotAssembler
 from perdure.forge.assembly.library import Explanation
 from perdure.forge.ports import BotStore, VersionSummary
 from perdure.moments import iso
 from perdure.store.builder.bots import SqlBotStore
 from perdure.store.client import DatabaseClient
+from perdure.store.idempotency import SqlIdempotencyKeys
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources import bots as wire
+    from perdure.kernel.ports import IdempotentCall
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,7 @@ class WholeBot:
     edits: Mapping[str, str]
     mark: str
     """Tells this bot with these files from every other; see `Bots.delete`."""
+    folder: Path
 
     def wire(self) -> "wire.Bot":
         """Return the one JSON form."""
@@ -75,6 +80,29 @@ class WholeBot:
             "edits": dict(self.edits),
             "etag": self.mark,
             "prompt": bot.prompt(),
+            "folder": str(self.folder),
+        }
+
+
+@dataclass(frozen=True)
+class ExplanationView:
+    """Where a line of a bot came from, as every surface shows it."""
+
+    found: Explanation
+
+    def wire(self) -> "wire.BotExplanation":
+        """Return the one JSON form of an explanation."""
+        found = self.found
+        source: wire.LineSource | None = (
+            None if found.source is None else {"kind": found.source.kind, "exchange": found.source.exchange}
+        )
+        return {
+            "path": found.path,
+            "line": found.line,
+            "text": found.text,
+            "source": source,
+            "question": found.question,
+            "answer": found.answer,
         }
 
 
@@ -86,9 +114,13 @@ class Bots:
         print(bot.prompt(), bot.model_settings)
     """
 
-    def __init__(self, store: BotStore, assembler: BotAssembler) -> None:
+    def __init__(
+        self, store: BotStore, assembler: BotAssembler, calls: Idempotency, *, new_id: Callable[[], str]
+    ) -> None:
         self._store = store
         self._assembler = assembler
+        self._calls = calls
+        self._new_id = new_id
 
     async def list(self, *, limit: int = 50, before: str | None = None) -> Sequence[BotView]:
         """Return bots by slug; `before` is the slug of the last one of the page before."""
@@ -108,7 +140,8 @@ class Bots:
         """
         found = await self._assembler.on_disk(slug)
         bot, edits = parse_bot(slug, found.texts), await asyncio.to_thread(found.edits)
-        return WholeBot(found.version.bot_id, found.version.number, bot, tuple(found.texts), edits, found.mark)
+        version, folder = found.version, self._assembler.folder(slug)
+        return WholeBot(version.bot_id, version.number, bot, tuple(found.texts), edits, found.mark, folder)
 
     async def file(self, slug: str, name: str) -> str:
         """Return the text of one file of a bot, as it is on disk now.
@@ -133,19 +166,24 @@ class Bots:
         """
         return await self._assembler.edits(slug)
 
-    async def explain(self, slug: str, place: str) -> Explanation:
+    async def explain(self, slug: str, place: str) -> ExplanationView:
         """Tell where a line came from; a place is `SOUL.md:12`.
 
         Raises: NotFound; Invalid when there is no such line.
         """
-        return await self._assembler.explain(slug, place)
+        return ExplanationView(await self._assembler.explain(slug, place))
 
-    async def rollback(self, slug: str, number: int) -> AssemblyResult:
+    async def rollback(self, slug: str, number: int, *, once: "IdempotentCall | None" = None) -> AssemblyResult:
         """Make the files what they were in an earlier version, as a new one; edited files are kept as NAME.old.
 
-        Raises: NotFound; Conflict when the bot is changed at the same time.
+        A call with a key makes one version.
+
+        Raises: NotFound; Conflict when the bot is changed at the same time; KeyTaken.
         """
-        return await self._assembler.rollback(slug, number)
+        if once is None:
+            return await self._assembler.rollback(slug, number)
+        await self._store.version(slug, number)  # a rejected call leaves its key free
+        return await self._settled(once, lambda call_id: self._assembler.rollback(slug, number, call_id=call_id))
 
     async def export(self, slug: str) -> bytes:
         """Return a bot as one file.
@@ -159,7 +197,31 @@ class Bots:
 
         Raises: NotFound; Invalid when it holds no bot.
         """
-        return await self._assembler.import_bot(read_archive(path))
+        return await self._assembler.import_bot(await asyncio.to_thread(read_archive, path))
+
+    async def load_archive(self, archive: bytes, *, once: "IdempotentCall | None" = None) -> AssemblyResult:
+        """Make a new bot of what `export` gave, as `load` does; a call with a key makes one bot.
+
+        Raises: Invalid when it holds no bot, or is not whole; KeyTaken.
+        """
+        try:
+            packed = await asyncio.to_thread(unpack_bot, archive, "The archive")
+        except Damaged as error:  # what a caller has sent, and nothing that is stored here
+            raise Invalid(error.detail) from error
+        if once is None:
+            return await self._assembler.import_bot(packed)
+        return await self._settled(once, lambda call_id: self._assembler.import_bot(packed, call_id=call_id))
+
+    async def _settled(
+        self, once: "IdempotentCall", change: Callable[[str], Awaitable[AssemblyResult]]
+    ) -> AssemblyResult:
+        """Make a version under an id that is chosen first and kept with the key, so that a repetition finds it."""
+
+        async def answered(call_id: str) -> str:
+            return (await change(call_id)).model_dump_json()
+
+        answer, _ = await self._calls.settled(once, self._new_id(), answered)
+        return AssemblyResult.model_validate_json(answer)
 
     async def verify(self, slug: str) -> Sequence[str]:
         """Return what is wrong with the files of a bot.
@@ -181,6 +243,6 @@ class Bots:
 
 def open_bots(database: DatabaseClient, bots_dir: Path) -> Bots:
     """Wire the bots to the store of a database, and to their folder."""
-    store = SqlBotStore(database)
-    assembler = BotAssembler(bots_dir, store, now_us=SystemClock().now_us, new_id=SystemIds().event_id)
-    return Bots(store, assembler)
+    store, new_id = SqlBotStore(database), SystemIds().event_id
+    assembler = BotAssembler(bots_dir, store, now_us=SystemClock().now_us, new_id=new_id)
+    return Bots(store, assembler, Idempotency(SqlIdempotencyKeys(database)), new_id=new_id)

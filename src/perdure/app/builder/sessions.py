@@ -55,15 +55,7 @@ class SessionView:
             "question_count": self.question_count,
             "revision": self.revision,
             "preview": cast("wire.Preview", self.preview.model_dump(mode="json")),
-            "conversation": [
-                {
-                    "question": each.question,
-                    "options": list(each.options),
-                    "answer": each.answer,
-                    "phase": each.phase,
-                }
-                for each in self.conversation
-            ],
+            "conversation": [cast("wire.Said", each.model_dump(mode="json")) for each in self.conversation],
         }
 
 

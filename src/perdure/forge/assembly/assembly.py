@@ -111,9 +111,10 @@ class BotAssembler(BotLibrary):
         Raises: Invalid when something is in the way on disk; Denied.
         """
         made = await self._bots.made_by(session_id)
-        if made is not None and made.state == "pending":
-            await self._finish(made.slug)
-        return None if made is None else self._result(made)
+        if made is None:
+            return None
+        aside = await self._finish(made.slug) if made.state == "pending" else ()
+        return self._result(made).model_copy(update={"set_aside": aside})
 
     async def preview_changes(self, state: BuilderState, config: BuilderConfig | None = None) -> Changes:
         """Show what `assemble` would change on disk; nothing is changed.
@@ -134,15 +135,20 @@ class BotAssembler(BotLibrary):
         config = overlaid(config_of(version), bot)
         return Target(bot_id=version.bot_id, slug=slug, config=config.wire(), version=version.number)
 
-    async def rollback(self, slug: str, number: int) -> AssemblyResult:
+    async def rollback(self, slug: str, number: int, *, call_id: str | None = None) -> AssemblyResult:
         """Make the files what they were in an earlier version, as a new version.
 
         A file with hand edits that the earlier version lacks is kept beside, as NAME.old, whether it was edited since
         the newest version or between two versions.
 
+        A call with an id makes one version, however often it is repeated: the version is kept under that id, as one
+        that a session has made is kept under the id of the session.
+
         Raises: NotFound when there is no such version; Damaged when that is not what was kept; Conflict when the bot is
         changed at the same time; Denied.
         """
+        if call_id is not None and (made := await self.assembled(call_id)) is not None:
+            return made
         newest = await self.settled(slug)
         wanted = await self._bots.version(slug, number)
         require_whole(wanted)
@@ -155,14 +161,16 @@ class BotAssembler(BotLibrary):
             origin="rollback",
             files=files,
             sha256=hashes(files),
-            session_id=None,
+            session_id=call_id,
             created_at_us=self._now_us(),
             hand_edits=(),
         )
         return await self._saved(version)
 
-    async def import_bot(self, packed: PackedBot) -> AssemblyResult:
+    async def import_bot(self, packed: PackedBot, *, call_id: str | None = None) -> AssemblyResult:
         """Make a new bot of an archive. Its texts are kept as they are, and nothing in them is run.
+
+        A call with an id makes one bot, as one of `rollback` makes one version.
 
         Raises: Invalid when the archive holds no bot that we can keep; Denied.
         """
@@ -174,7 +182,8 @@ class BotAssembler(BotLibrary):
         named = {path for path in packed.files if not path.startswith("skills/")}
         named |= {f"skills/{skill.name}/SKILL.md" for skill in bot.skills}
         files = {path: text for path, text in packed.files.items() if path in named}
-        return await self._saved_under_free_slug(self._first_version(config, files, {}, origin="import"))
+        version = replace(self._first_version(config, files, {}, origin="import"), session_id=call_id)
+        return await self._saved_under_free_slug(version)
 
     async def _whole(
         self, state: BuilderState, config: BuilderConfig | None
@@ -264,7 +273,7 @@ class BotAssembler(BotLibrary):
         return result.model_copy(update={"set_aside": aside, "clashes": tuple(clashes) or result.clashes})
 
     async def _is_free(self, slug: str) -> bool:
-        if await asyncio.to_thread(os.path.lexists, self._folder(slug)):
+        if await asyncio.to_thread(os.path.lexists, self.folder(slug)):
             return False
         try:
             await self._bots.version(slug)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -28,6 +29,10 @@ class Changes:
     """A unified diff for each file that changes."""
     clashes: tuple[str, ...]
     """Files in which a person's text stays where ours would differ; ours is beside it, as NAME.new."""
+
+    def wire(self) -> dict[str, Any]:
+        """Return the one JSON form."""
+        return {"diffs": dict(self.diffs), "clashes": list(self.clashes)}
 
 
 @dataclass(frozen=True, slots=True)

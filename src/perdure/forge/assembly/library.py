@@ -196,7 +196,7 @@ class BotLibrary:
         version = await self._bots.version(slug)
         try:
             await self._write_pending(slug)
-            texts = await asyncio.to_thread(read_texts, self._folder(slug))
+            texts = await asyncio.to_thread(read_texts, self.folder(slug))
             there = BotOnDisk(version, texts | await asyncio.to_thread(self._beside, version))
         except (Invalid, NotFound) as error:
             raise Conflict(f"{slug} is not as it was seen: {error.detail}") from error
@@ -212,7 +212,7 @@ class BotLibrary:
         while True:
             version = await self.settled(slug)
             try:
-                found = await asyncio.to_thread(read, self._folder(slug))
+                found = await asyncio.to_thread(read, self.folder(slug))
             except PerdureError:
                 if await self._is_newest(version):
                     self._require_folder(version)
@@ -228,7 +228,7 @@ class BotLibrary:
 
     def _require_folder(self, version: BotVersion) -> None:
         """Raises: NotFound, with the way to have it again, when somebody has removed the folder of a bot."""
-        folder = self._folder(version.slug)
+        folder = self.folder(version.slug)
         if not os.path.lexists(folder):
             again = f"perdure bot rollback {version.slug} {version.number}"
             raise NotFound(f"The folder {folder} is gone. `{again}` writes it again.")
@@ -254,12 +254,16 @@ class BotLibrary:
         failpoints.hit("forge.current.after")
         return aside
 
-    def _folder(self, slug: str) -> Path:
+    def folder(self, slug: str) -> Path:
+        """Return the folder of a bot.
+
+        Raises: Invalid when it is no slug.
+        """
         return self._bots_dir / require_slug(slug)
 
     def _beside(self, version: BotVersion) -> dict[str, str]:
         """Return our texts beside a person's."""
-        with BotFolder.open(self._folder(version.slug)) as folder:
+        with BotFolder.open(self.folder(version.slug)) as folder:
             found = {path: folder.read(path) for path in version.files if path.endswith(NEW)}
         return {path: text for path, text in found.items() if text is not None}
 

@@ -4,7 +4,8 @@ from typing import Annotated, Literal
 
 from typing_extensions import TypedDict
 
-from perdure.app.wire.resources.vocabulary import DescribedBy, Moment
+from perdure.app.wire.resources.vocabulary import DescribedBy, Moment, Schema
+from perdure.bots.provenance import Kind
 from perdure.forge.ports import Origin, VersionState
 
 SkillOrigin = Literal["builtin", "custom", "builder-created"]
@@ -34,7 +35,8 @@ class ModelSettings(TypedDict):
 class Bot(TypedDict):
     """A bot as its files on disk define it. `edits` has a diff for each file that was edited by hand.
 
-    `etag` is the value of the `ETag` header without its quotes. It changes whenever a file is edited.
+    `folder` is where its files are, on the machine of the home. `etag` is the value of the `ETag` header without its
+    quotes. It changes whenever a file is edited.
     """
 
     id: str
@@ -52,6 +54,7 @@ class Bot(TypedDict):
     edits: dict[str, str]
     etag: str
     prompt: str
+    folder: str
 
 
 class BotFile(TypedDict):
@@ -71,6 +74,39 @@ class BotVersion(TypedDict):
     hand_edits: list[str]
     sha256: dict[str, str]
     created_at: Moment
+
+
+class LineSource(TypedDict):
+    """What a line came from; `exchange` is the number of a question of the interview, from 0."""
+
+    kind: Kind
+    exchange: int | None
+
+
+class BotExplanation(TypedDict):
+    """Where a line of a file came from. `source` is null if the line was edited by hand."""
+
+    path: str
+    line: int
+    text: str
+    source: LineSource | None
+    question: str | None
+    answer: str | None
+
+
+class BotProblems(TypedDict):
+    """What is wrong with the files of a bot: one sentence each, none if all can be read."""
+
+    slug: str
+    problems: list[str]
+
+
+class BotArchive(TypedDict):
+    """A bot as one file: a zip of its texts, with its SHA-256."""
+
+    slug: str
+    archive: Annotated[str, Schema(contentEncoding="base64", contentMediaType="application/zip")]
+    sha256: str
 
 
 class DeletedBot(TypedDict):

@@ -59,12 +59,19 @@ _PREVIEW = DescribedBy("perdure.forge.turns:Preview")
 
 
 class Said(TypedDict):
-    """A question as it was asked, with the labels of its options, and its answer."""
+    """A question as it was asked, with the labels of its options, and its answer.
+
+    `slot` is what the question was for. `option_id` is the chosen option; it is null for several options, which are in
+    `option_ids`, and for words.
+    """
 
     question: str
     options: list[str]
     answer: str
     phase: BuilderPhase
+    slot: str
+    option_id: str | None
+    option_ids: list[str]
 
 
 class NewSession(TypedDict):
@@ -98,6 +105,16 @@ class NextTurn(TypedDict):
 
     turn: Annotated[Turn, _TURN]
     state_summary: SessionProgress
+
+
+class SessionChanges(TypedDict):
+    """What building would change on disk: a diff for each file.
+
+    `clashes` are files in which a person's text stays; what Forge would write comes beside it, as NAME.new.
+    """
+
+    diffs: dict[str, str]
+    clashes: list[str]
 
 
 class AssemblyResult(TypedDict):

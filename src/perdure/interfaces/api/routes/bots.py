@@ -1,19 +1,43 @@
-"""Bots over HTTP: look at them, their files and their versions, and remove them."""
+"""Bots over HTTP: look at them, their files and their versions, take changes back, take them along, remove them."""
 
+import binascii
 import re
+from base64 import b64decode, b64encode
 from hashlib import sha256
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
-from perdure.app.wire.resources.bots import Bot, BotFile, BotSummary, BotVersion, DeletedBot
+from perdure.app.wire.resources.bots import (
+    Bot,
+    BotArchive,
+    BotExplanation,
+    BotFile,
+    BotProblems,
+    BotSummary,
+    BotVersion,
+    DeletedBot,
+)
+from perdure.app.wire.resources.builder import Assembly
 from perdure.bots.folder import require_bot_path
 from perdure.bots.slugs import require_slug
 from perdure.errors import Conflict, Invalid, NotFound
-from perdure.interfaces.api.dependencies import BASE, Cursor, IfMatch, JsonRoute, Limit, Served, Surface, entity_tags
+from perdure.forge.assembly.assembly import AssemblyResult
+from perdure.interfaces.api.dependencies import (
+    BASE,
+    Called,
+    Cursor,
+    IfMatch,
+    JsonRoute,
+    Limit,
+    Served,
+    Surface,
+    entity_tags,
+)
 from perdure.interfaces.api.envelope import from_cursor, page, reply
 from perdure.interfaces.api.problems import Stale
+from perdure.interfaces.api.schemas.bots import ImportBody, RollbackBody
 from perdure.interfaces.api.schemas.envelopes import Envelope, Page, PageMeta, with_etag
 
 router = APIRouter(prefix="/bots", tags=["bots"], route_class=JsonRoute)
@@ -77,6 +101,12 @@ async def list_bots(served: Served, limit: Limit = 50, cursor: Cursor = None) ->
     return page(found[:limit], found[limit - 1]["slug"] if len(found) > limit else None)
 
 
+@router.post("", operation_id="import_bot", status_code=201, response_model=Envelope[Assembly])
+async def import_bot(body: ImportBody, served: Served, once: Called) -> Response:
+    """Make a new bot of an archive. An existing bot stays as it is. Nothing in the archive is run."""
+    return _made(await served.p.bots.load_archive(_archive(body), once=once), status=201)
+
+
 @router.get("/{slug}", operation_id="get_bot", response_model=Envelope[Bot], responses=with_etag())
 async def show_bot(slug: Slug, served: Served) -> Response:
     """Return a bot as its files on disk define it, with edits by hand and the prompt for the model."""
@@ -101,33 +131,80 @@ async def list_versions(slug: Slug, served: Served, limit: Limit = 50, cursor: C
     return page(found[:limit], last, {"bot": f"{_HERE}/{slug}"})
 
 
+@router.get("/{slug}/explanation", operation_id="explain_bot_line", response_model=Envelope[BotExplanation])
+async def explain_line(
+    slug: Slug,
+    served: Served,
+    place: Annotated[str, Query(min_length=1, max_length=1000, description="A file and a line: `SOUL.md:12`.")],
+) -> Response:
+    """Return the question and the answer that a line of a bot came from."""
+    return reply((await served.p.bots.explain(slug, place)).wire(), links=_links(slug))
+
+
+@router.get("/{slug}/problems", operation_id="list_bot_problems", response_model=Envelope[BotProblems])
+async def list_problems(slug: Slug, served: Served) -> Response:
+    """Read all files of a bot, and return what is wrong with them."""
+    return reply({"slug": slug, "problems": list(await served.p.bots.verify(slug))}, links=_links(slug))
+
+
+@router.post("/{slug}/rollback", operation_id="roll_back_bot", response_model=Envelope[Assembly])
+async def roll_back(slug: Slug, body: RollbackBody, served: Served, once: Called) -> Response:
+    """Make a bot what it was in an earlier version, as a new version. What was edited by hand is kept beside."""
+    return _made(await served.p.bots.rollback(slug, body.version, once=once))
+
+
+@router.get("/{slug}/archive", operation_id="export_bot", response_model=Envelope[BotArchive])
+async def export(slug: Slug, served: Served) -> Response:
+    """Return a bot, as it is on disk, as one file."""
+    data = await served.p.bots.export(slug)
+    archive = {"slug": slug, "archive": b64encode(data).decode(), "sha256": sha256(data).hexdigest()}
+    return reply(archive, links=_links(slug))
+
+
 @router.delete("/{slug}", operation_id="delete_bot", response_model=Envelope[DeletedBot])
-async def delete_bot(slug: Slug, served: Served, if_match: IfMatch = None) -> Response:
+async def delete_bot(
+    slug: Slug,
+    served: Served,
+    with_choices: Annotated[bool, Query(description="Remove what was chosen for it, too.")] = False,
+    if_match: IfMatch = None,
+) -> Response:
     """Delete a bot with its files and all its versions. With `If-Match`, only if it is unchanged.
 
     The number of a version, in quotes, stands for that version as long as nobody has edited its files.
     """
     seen = _seen(if_match)
     if seen is None:
-        await served.p.bots.delete(slug)
+        await served.p.bots.delete(slug, with_choices=with_choices)
     else:
-        await _delete_as_seen(served, slug, seen)
+        await _delete_as_seen(served, slug, seen, with_choices=with_choices)
     return reply({"deleted": True, "slug": slug}, links={"bots": _HERE})
 
 
-async def _delete_as_seen(served: Surface, slug: str, seen: list[str]) -> None:
+async def _delete_as_seen(served: Surface, slug: str, seen: list[str], *, with_choices: bool) -> None:
     """Remove a bot that is like one of the tags.
 
     Raises: Stale; NotFound.
     """
     for number, tag in enumerate(seen, 1):
         try:
-            await served.p.bots.delete(slug, tag)
+            await served.p.bots.delete(slug, tag, with_choices=with_choices)
         except Conflict as error:
             if number == len(seen):
                 raise Stale(error.detail) from error
         else:
             return
+
+
+def _archive(body: ImportBody) -> bytes:
+    """Raises: Invalid when it is not in base64."""
+    try:
+        return b64decode(body.archive, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise Invalid(f"archive is not in base64: {error}.") from None
+
+
+def _made(result: AssemblyResult, *, status: int = 200) -> Response:
+    return reply({"result": result.model_dump(mode="json")}, status=status, links=_links(result.bot_slug))
 
 
 def _links(slug: str) -> dict[str, str]:

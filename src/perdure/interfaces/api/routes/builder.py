@@ -1,8 +1,9 @@
 """Forge over HTTP: begin an interview, answer, build the bot. A socket on the same session speaks to the same draft."""
 
 import re
+from typing import Annotated
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from perdure.app.builder.sessions import SessionView
@@ -16,6 +17,7 @@ from perdure.app.wire.resources.builder import (
     PastChoice,
     RemovedChoices,
     Session,
+    SessionChanges,
 )
 from perdure.errors import Conflict, Invalid, NotFound
 from perdure.forge.ports import DraftPlace
@@ -65,10 +67,36 @@ async def begin(body: SessionBody, served: Served, once: Called) -> Response:
     response_model=Envelope[Session],
     responses=refusals(409, 410) | with_etag(),
 )
-async def show(session_id: str, served: Served) -> Response:
+async def show(
+    session_id: str,
+    served: Served,
+    prefix: Annotated[bool, Query(description="Accept the beginning of an id, too, if only one draft has it.")] = False,
+) -> Response:
     """Return a session, with the turn that waits for an answer."""
-    session = await served.p.forge.get(session_id)
-    return reply(session.wire(), links=_links(session.session_id), headers=_etag(session))
+    forge = served.p.forge
+    return _whole(await forge.get(await forge.find(session_id) if prefix else session_id))
+
+
+@router.post(
+    "/sessions/{session_id}/resume",
+    operation_id="resume_session",
+    response_model=Envelope[Session],
+    responses=refusals(410) | with_etag(),
+)
+async def resume(session_id: str, served: Served) -> Response:
+    """Return a session that is to be answered. Unlike `GET`, a change of a bot that was deleted is 404."""
+    return _whole(await served.p.forge.resume(session_id))
+
+
+@router.get(
+    "/sessions/{session_id}/changes",
+    operation_id="get_session_changes",
+    response_model=Envelope[SessionChanges],
+    responses=refusals(409, 410),
+)
+async def changes(session_id: str, served: Served) -> Response:
+    """Return what building the bot would change on disk. A session that is not ready is 409."""
+    return reply((await served.p.forge.changes(session_id)).wire(), links=_links(session_id))
 
 
 @router.post(
@@ -189,6 +217,10 @@ def _place(text: str | None) -> DraftPlace | None:
     if not re.fullmatch("[0-9]{1,18}", updated_at_us):
         raise Invalid("This cursor is none that this list gave out; leave it out to begin anew.")
     return int(updated_at_us), session_id
+
+
+def _whole(session: SessionView) -> Response:
+    return reply(session.wire(), links=_links(session.session_id), headers=_etag(session))
 
 
 def _begun(session: SessionView) -> Response:

@@ -58,13 +58,12 @@ async def show(
     async with open_home(options.settings(), debug=options.verbose) as p:
         whole = await p.bots.whole(slug)
         version = (await p.bots.versions(slug))[0].summary
-        folder = p.settings.bots_dir / slug
     bot = whole.bot
     parts: list[str | Table] = [
-        Table([bot.slug, ""], _rows(bot, version, folder)),
+        Table([bot.slug, ""], _rows(bot, version, whole.folder)),
         *(f"Edited by hand:\n{text}" for text in whole.edits.values()),
     ]
-    return Answer({**whole.wire(), "folder": str(folder)}, [*parts, *([bot.prompt()] if prompt else [])])
+    return Answer(whole.wire(), [*parts, *([bot.prompt()] if prompt else [])])
 
 
 def _rows(bot: "Bot", version: "VersionSummary", folder: Path) -> list[list[str]]:
@@ -92,13 +91,9 @@ async def explain(
 ) -> Answer:
     """Tell which question and answer a line came from."""
     async with open_home(options.settings(), debug=options.verbose) as p:
-        found = await p.bots.explain(slug, place)
-    source = None if found.source is None else {"kind": found.source.kind, "exchange": found.source.exchange}
-    data = {"path": found.path, "line": found.line, "text": found.text, "source": source}
-    return Answer(
-        {**data, "question": found.question, "answer": found.answer},
-        [f"{found.path}:{found.line}  {found.text}", found.sentence],
-    )
+        explained = await p.bots.explain(slug, place)
+    found = explained.found
+    return Answer(explained.wire(), [f"{found.path}:{found.line}  {found.text}", found.sentence])
 
 
 async def versions(options: Options, *, slug: Slug) -> Answer:
