@@ -56,7 +56,7 @@ async def fill_up_and_go_on(home: Path, verdict: str) -> None:
 
 
 @pytest.mark.parametrize(("verdict", "times"), [("skip", 1), ("retry", 2)])
-def test_a_step_whose_record_found_no_room_is_unknown_until_there_is_some_and_somebody_decides(
+def test_a_step_whose_record_did_not_fit_the_disk_is_unknown_until_a_person_decides(
     tmp_path: Path, verdict: str, times: int
 ) -> None:
     children.run(fill_up_and_go_on, tmp_path, verdict)

@@ -37,7 +37,7 @@ async def bill(goal, *names):
 """
 
 
-def test_a_flow_that_was_killed_goes_on_by_import_and_charges_nobody_twice(work: Path, beside: Beside) -> None:
+def test_a_killed_flow_resumes_by_import_and_charges_each_customer_once(work: Path, beside: Beside) -> None:
     (work / "billing.py").write_text(FLOW)
     program = Path(sys.executable).parent / "perdure"
     arguments = ["--flow", "billing:bill", "--args", '["ann", "bob", "eve"]']

@@ -115,7 +115,7 @@ async def test_a_call_of_once_that_was_begun_and_not_recorded_is_unknown_until_s
 
 
 @pytest.mark.parametrize(("check", "effects"), [("happened", 1), ("not_happened", 2)])
-async def test_a_check_settles_what_nobody_recorded(world: World, check: str, effects: int) -> None:
+async def test_a_check_settles_an_outcome_that_was_not_recorded(world: World, check: str, effects: int) -> None:
     world.tool.during = lambda context: die() if context.call.step == "send" else None
     with pytest.raises(Died):
         await world.start(PLAN)

@@ -239,7 +239,7 @@ def test_a_long_text_is_cut_before_it_is_escaped() -> None:
 
 
 @given(st.dictionaries(st.sampled_from(["title", "summary", "type", "repo", "severity", "id"]), st.text()), st.text())
-def test_no_record_can_forge_a_marker_or_mention_anybody(record: dict[str, Any], evil: str) -> None:
+def test_no_record_can_forge_a_marker_or_mention_a_user(record: dict[str, Any], evil: str) -> None:
     hostile = {**record, "paths": [evil, f"@a/{evil}"], "links": [{"url": evil}, {"url": f"https://e/{evil}"}]}
     why = [{"kind": "path", "value": evil}, {"kind": evil, "value": f"{END}\n@ann {evil}"}]
     text = section([{"record": hostile, "why": why}])

@@ -311,9 +311,7 @@ def test_a_pipe_in_the_place_of_the_token_is_not_waited_for(tmp_path: Path) -> N
         read_token(tmp_path)
 
 
-async def test_a_code_from_before_the_token_was_changed_lets_nobody_in(
-    server: Running, http: httpx.AsyncClient
-) -> None:
+async def test_a_login_code_from_before_a_new_token_is_rejected(server: Running, http: httpx.AsyncClient) -> None:
     url = server.login_url()
     rotate_token(server.surface.p.settings.home)
     assert (await http.get(url)).status_code == 401
@@ -337,7 +335,7 @@ async def test_who_forgets_the_word_bearer_is_told(http: httpx.AsyncClient, toke
         assert "Bearer TOKEN" in answer.json()["detail"]
 
 
-def test_a_code_is_used_once_by_whoever_is_first(tmp_path: Path) -> None:
+def test_of_two_uses_of_a_login_code_one_is_accepted(tmp_path: Path) -> None:
     code = new_code(tmp_path)
     with ThreadPoolExecutor(8) as many:
         assert sum(many.map(lambda _: spend_code(tmp_path, code, read_token(tmp_path)), range(8))) == 1
@@ -347,7 +345,7 @@ def test_a_code_is_used_once_by_whoever_is_first(tmp_path: Path) -> None:
     assert read_token(tmp_path)
 
 
-def test_codes_that_nobody_uses_do_not_pile_up_and_tell_nothing(tmp_path: Path) -> None:
+def test_unused_login_codes_are_removed_and_reveal_nothing(tmp_path: Path) -> None:
     codes = [new_code(tmp_path) for _ in range(40)]
     files = list((tmp_path / "login-codes").iterdir())
     assert len(files) == 16

@@ -116,7 +116,7 @@ async def test_a_peer_that_answers_no_ping_is_closed(home: Perdure) -> None:
         writer.close()
 
 
-async def test_clients_that_stop_reading_hold_up_nobody(client: Client, server: Running, token: str) -> None:
+async def test_clients_that_stop_reading_do_not_delay_others(client: Client, server: Running, token: str) -> None:
     text = "x" * 20_000
     steps = "".join(f"  - id: s{n}\n    exec: [echo, '{text}']\n" for n in range(20))
     goal = await client.goals.create(plan=f"goal: much\nsteps:\n{steps}")
