@@ -108,6 +108,25 @@ def test_one_cause_takes_one_place_with_the_newest_and_a_count(memory: Memory) -
     assert [each["count"] for each in ask(memory, paths=["t.py"], limit=1)["matches"]] == [4]
 
 
+def test_matches_beyond_the_limit_are_counted_and_those_that_say_the_same_once(memory: Memory) -> None:
+    put(memory, *(failed_test(day, f"{day}") for day in (1, 2, 3)))
+    put(memory, *({"type": "fact", "title": f"fact {number // 2}", "paths": ["t.py"]} for number in range(8)))
+    assert "more" not in ask(memory, paths=["t.py"], limit=5)
+    for limit in (1, 2, 3, 4):
+        assert ask(memory, paths=["t.py"], limit=limit)["more"] == {"count": 5 - limit, "is_exact": True}
+    assert ask(memory, text="fact", limit=3)["more"] == {"count": 1, "is_exact": True}
+    assert "more" not in ask(memory, paths=["elsewhere.py"])
+
+
+def test_matches_beyond_the_limit_are_counted_among_a_few_records(memory: Memory) -> None:
+    put(memory, *({"type": "fact", "title": f"fact {number}", "paths": ["t.py"]} for number in range(50)))
+    assert ask(memory, paths=["t.py"], limit=3)["more"] == {"count": 37, "is_exact": False}
+    put(memory, *({"type": "incident", "severity": "high", "title": "down", "paths": ["u.py"]} for _ in range(60)))
+    assert ask(memory, paths=["u.py"], limit=3)["matches"][0]["count"] == 60
+    assert "more" not in ask(memory, paths=["u.py"], limit=3), "all were read, and all say the same"
+    assert ask(memory, paths=["u.py"], limit=1)["more"] == {"count": 0, "is_exact": False}
+
+
 def test_what_others_say_and_other_repositories_keep_their_places(memory: Memory) -> None:
     put(memory, *(failed_test(day, "s", id=name, repo=name) for day, name in ((1, "a"), (2, "b"))))
     put(memory, {"id": "c", "type": "incident", "severity": "high", "title": "1 of 9 tests failed", "paths": ["t.py"]})

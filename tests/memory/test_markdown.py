@@ -30,6 +30,30 @@ def markers(text: str) -> list[str]:
     return [bare for line in text.split("\n") if (bare := line.strip(" \t\r")) in (BEGIN, END)]
 
 
+CALL = "`perdure memory related --limit {}` with the same arguments"
+
+
+@pytest.mark.parametrize(
+    ("shown", "count", "is_exact", "said"),
+    [
+        (3, 1, True, f"1 more matches: {CALL.format(4)} shows it."),
+        (3, 4, True, f"4 more match: {CALL.format(7)} shows them."),
+        (3, 30, True, f"30 more match: {CALL.format(20)} shows up to 20."),
+        (3, 38, False, f"At least 38 more match: {CALL.format(20)} shows up to 20."),
+        (3, 0, False, f"There may be more: {CALL.format(20)} shows up to 20."),
+        (20, 4, True, "4 more match. Narrow the search to see the others: fewer paths, or `--text` with words."),
+    ],
+)
+def test_a_section_says_how_many_more_match_and_how_to_see_them(
+    shown: int, count: int, is_exact: bool, said: str
+) -> None:
+    matches = [{"record": {"type": "fact", "title": f"fact {number}"}, "why": []} for number in range(shown)]
+    text = section(matches, more={"count": count, "is_exact": is_exact})
+    assert text.split("\n")[-3:-1] == ["", said]
+    assert apply_section(apply_section("Mine.\n", text), text) == apply_section("Mine.\n", text)
+    assert apply_section(apply_section("Mine.\n", text), "") == "Mine.\n"
+
+
 def test_a_removed_section_leaves_one_empty_line_between_what_stays() -> None:
     with_section = f"Mine.\n\n{BEGIN}\nold\n{END}\n\nYours.\n"
     assert apply_section(with_section, "") == "Mine.\n\nYours.\n"
@@ -91,7 +115,7 @@ def test_what_is_no_section_is_not_applied() -> None:
 
 
 def test_there_is_no_section_of_nothing() -> None:
-    assert section([]) == section([], truncated=True) == ""
+    assert section([]) == section([], truncated=True) == section([], more={"count": 1, "is_exact": True}) == ""
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,8 @@ class Memory:
         """Return what was found in the form in which `p.memory` gives it."""
         found = await self._connection.ask("GET", path, query=query)
         meta = found["meta"]
-        told = {name: meta[name] for name in ("truncated", "disabled", "next_cursor") if meta.get(name) is not None}
+        names = ("truncated", "more", "disabled", "next_cursor")
+        told = {name: meta[name] for name in names if meta.get(name) is not None}
         return {"matches": found["data"], **told}
 
 

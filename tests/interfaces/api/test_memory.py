@@ -199,6 +199,19 @@ async def test_a_list_of_matches_has_the_form_of_a_list(plain: Served) -> None:
         assert (answer["meta"]["next_cursor"], answer["meta"]["truncated"]) == (None, False)
 
 
+async def test_a_page_of_related_records_says_how_many_more_match(plain: Served) -> None:
+    for number in range(7):
+        await plain.client.memory.add({"type": "lesson", "title": f"Lesson {number}", "paths": ["a.py"]})
+    first = (await plain.http.get("/memory/related?path=a.py")).json()
+    assert (len(first["data"]), first["meta"]["more"]) == (3, {"count": 4, "is_exact": True})
+    second = (await plain.http.get(plain.server.url + first["_links"]["next"])).json()
+    assert (len(second["data"]), second["meta"]["more"]) == (3, {"count": 1, "is_exact": True})
+    last = (await plain.http.get(plain.server.url + second["_links"]["next"])).json()
+    assert (len(last["data"]), "more" in last["meta"]) == (1, False)
+    assert (await plain.client.memory.related(paths="a.py", limit=6))["more"] == {"count": 1, "is_exact": True}
+    assert "more" not in await plain.client.memory.related(paths="a.py", limit=7)
+
+
 async def walked(plain: Served, path: str) -> list[list[str]]:
     """Follow the links to the next page, and return the titles on each."""
     pages = []

@@ -261,6 +261,22 @@ def test_related_history_is_a_section_of_markdown(terminal: Terminal, tmp_path: 
     assert [path.name for path in tmp_path.iterdir() if "part" in path.name] == []
 
 
+def test_what_is_found_says_how_many_more_match_and_how_to_see_them(terminal: Terminal) -> None:
+    for number in range(7):
+        assert terminal("memory", "add", "--type", "lesson", "--title", f"Lesson {number}", "--path", "src/a.py") == 0
+    assert terminal("memory", "related", "--path", "src/a.py") == 0
+    assert terminal.out.endswith("\n4 more match: --limit 7 shows them.\n")
+    assert terminal("memory", "query", "--paths", "src/a.py", "--limit", "6") == 0
+    assert terminal.out.endswith("\n1 more matches: --limit 7 shows it.\n")
+    assert terminal("memory", "related", "--path", "src/a.py", "--markdown") == 0
+    call = "`perdure memory related --limit 7` with the same arguments"
+    assert terminal.out.splitlines()[-3:-1] == ["", f"4 more match: {call} shows them."]
+    assert terminal("memory", "related", "--path", "src/a.py", "--limit", "7", "--markdown") == 0
+    assert "more" not in terminal.out
+    found = terminal.json("memory", "related", "--path", "src/a.py")
+    assert (len(found["matches"]), found["more"]) == (3, {"count": 4, "is_exact": True})
+
+
 def test_a_section_goes_from_standard_input_to_standard_output(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:

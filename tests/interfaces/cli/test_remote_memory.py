@@ -36,6 +36,16 @@ def test_a_record_is_added_at_the_server_and_found_from_both_sides(both: Both) -
     assert not (both.home.parent / "elsewhere").exists()
 
 
+def test_how_many_more_match_is_the_same(both: Both, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    lines = [json.dumps({"type": "fact", "title": f"Fact {number}", "paths": ["a.py"]}) for number in range(50)]
+    with _stdin(tmp_path, "\n".join([*lines, json.dumps({"type": "fact", "paths": ["b.py"]})]), monkeypatch):
+        assert both.remote_json("memory", "add", "-")["added"] == 51
+    for limit in (1, 3, 20):
+        found = both.same_json("memory", "related", "--path", "a.py", "--limit", str(limit))
+        assert found["more"] == {"count": 40 - limit, "is_exact": False}
+    assert "more" not in both.same_json("memory", "related", "--path", "b.py")
+
+
 def test_what_is_printed_for_people_is_the_same(both: Both) -> None:
     record = added(both, "--title", "The cart caches prices")
     for command in (("show", record), ("search", "cart"), ("list",), ("status",)):

@@ -160,7 +160,8 @@ class HomeMemory:
         Gives `{"matches": [{"record", "why": [{"kind", "value"}], "count"}], "truncated"}`, the most severe and newest
         first, of the last `memory.retention_days`, at most `memory.max_matches` unless a limit is given. Records that
         say the same (what tools report of one cause; otherwise the same title and summary) are one match with their
-        `count` among the first 40 that match. `truncated` says that the time was up.
+        `count` among the first 40 that match. `truncated` says that the time was up. When more match than the limit
+        allows, `more` is `{"count", "is_exact"}`: how many, exactly or at least, by the same 40.
 
         Raises: Invalid; Unavailable; Denied.
         """

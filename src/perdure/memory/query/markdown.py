@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from perdure.errors import Invalid
+from perdure.memory.query.further import further_matches
 from perdure.memory.query.hosting import Hosting
 from perdure.memory.record import Plain
 
@@ -17,6 +18,7 @@ BEGIN = "<!-- perdure:memory:begin -->"
 END = "<!-- perdure:memory:end -->"
 TITLE = "### Memory: related history"
 
+_CALL = "`perdure memory related --limit {limit}` with the same arguments"
 _TITLE_WIDTH, _SUMMARY_WIDTH, _PATHS, _LINKS = 160, 300, 8, 3
 _BREAK = "\u200b"
 """Stands, as `&#8203;`, where a mention, a reference or an address would begin to be one."""
@@ -32,7 +34,13 @@ _HEX = re.compile(r"[0-9a-f]{7,64}")
 _PLAIN_PATH = re.compile(r"[\w./ +,-]+")
 
 
-def section(matches: Sequence[Mapping[str, Any]], *, truncated: bool = False, hosting: Hosting | None = None) -> str:
+def section(
+    matches: Sequence[Mapping[str, Any]],
+    *,
+    truncated: bool = False,
+    more: Mapping[str, Any] | None = None,
+    hosting: Hosting | None = None,
+) -> str:
     """Write matches, as `related` gives them, as one section between its two hidden markers; blank without matches.
 
     With the host of the repositories, commits and pull requests are links.
@@ -40,8 +48,9 @@ def section(matches: Sequence[Mapping[str, Any]], *, truncated: bool = False, ho
     if not matches:
         return ""
     lines = [line for match in matches for line in _item(match, hosting)]
-    note = ["", "There may be more: the search was cut short."] if truncated else []
-    return "\n".join([BEGIN, TITLE, "", *lines, *note, END])
+    cut = "There may be more: the search was cut short." if truncated else None
+    notes = [note for note in (further_matches(len(matches), more, _CALL), cut) if note]
+    return "\n".join([BEGIN, TITLE, "", *lines, *([""] if notes else []), *notes, END])
 
 
 def apply_section(existing: str, new: str) -> str:

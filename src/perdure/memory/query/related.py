@@ -1,9 +1,9 @@
-"""Related history: which records have to do with something, why, and in which order."""
+"""Related history: which records have to do with something, why, in which order, and how many more there are."""
 
 import heapq
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from perdure.memory.index.rows import OutOfTime, Row
 from perdure.memory.index.terms import Facts, directories, place, term
@@ -16,7 +16,7 @@ from perdure.memory.record import Plain
 _FEW = 300
 """So many records with the words are looked at one by one; where there are more, the other reasons lead."""
 _COUNTED = 40
-"""Among this many matches those that say the same are counted: each is read from the log, which takes 20 µs."""
+"""This many matches are read for the counts alone (those that say the same, those beyond the limit): 20 µs each."""
 _HASTY = 20
 """Where time was too short for all that is affordable, one in so many is looked at."""
 
@@ -66,9 +66,40 @@ class Match:
     """How many records say the same, this one included."""
 
 
+@dataclass
+class Collected:
+    """The matches within the limit, and what is known of those beyond it."""
+
+    limit: int
+    matches: list[Match] = field(default_factory=list)
+    further: int = 0
+    """How many other matches were seen, those that say the same counted once."""
+    is_complete: bool = True
+    """Whether all matches were seen."""
+    _places: dict[tuple[object, ...], int] = field(default_factory=dict)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are as many matches as were asked for."""
+        return len(self.matches) == self.limit
+
+    def take(self, match: Match, said: Sequence[tuple[object, ...]]) -> None:
+        """Give a match the place of those that say the same, else the next one; places beyond the limit are counted."""
+        end = len(self.matches) + self.further
+        at = next((self._places[key] for key in said if key in self._places), end)
+        if at < len(self.matches):
+            self.matches[at] = replace(self.matches[at], count=self.matches[at].count + 1)
+        elif not self.is_full:
+            self.matches.append(match)
+        elif at == end:
+            self.further += 1
+        for key in said:
+            self._places.setdefault(key, at)
+
+
 def related(view: View, asked: Asked, budget_ms: float) -> Plain:
     """Return the records that have to do with what is asked: the worst, of those the newest, by overlap, by id."""
-    matches: list[Match] = []
+    into = Collected(asked.limit)
     begun_s, budget_s = time.monotonic(), budget_ms / 1000
     view.until(begun_s + COUNTING * budget_s)
     shown = asked_words(asked.text)
@@ -76,19 +107,26 @@ def related(view: View, asked: Asked, budget_ms: float) -> Plain:
     match = _Matcher(view, asked, list(words), " ".join(dict.fromkeys(shown[word] for word in words)))
     view.until(begun_s + (1 - GRACE) * budget_s)
     try:
-        is_truncated = _collect(view, match, affordable(budget_ms), matches) or is_hasty
+        is_truncated = _collect(view, match, affordable(budget_ms), into) or is_hasty
     except OutOfTime:
         is_truncated = True
-        if not matches:
+        if not into.matches:
             view.until(time.monotonic() + GRACE * budget_s)
-            _hurry(view, match, affordable(budget_ms) // _HASTY, matches)
+            _hurry(view, match, affordable(budget_ms) // _HASTY, into)
     finally:
         view.until(None)
-    found = [{"record": each.record, "why": each.why, "count": each.count} for each in matches]
-    return {"matches": found, "truncated": is_truncated}
+    found = [{"record": each.record, "why": each.why, "count": each.count} for each in into.matches]
+    return {"matches": found, "truncated": is_truncated, **_more(into, is_truncated=is_truncated)}
 
 
-def _collect(view: View, match: "_Matcher", most: int, into: list[Match]) -> bool:
+def _more(into: Collected, *, is_truncated: bool) -> Plain:
+    """Return `more` with what is known of matches beyond the limit; nothing when there are none."""
+    if into.is_complete and not into.further:
+        return {}
+    return {"more": {"count": into.further, "is_exact": into.is_complete and not is_truncated}}
+
+
+def _collect(view: View, match: "_Matcher", most: int, into: Collected) -> bool:
     """Collect what matches in its order; tell whether there may be more than was affordable."""
     asked, words = match.asked, match.words
     if not asked.terms():
@@ -108,7 +146,7 @@ def _collect(view: View, match: "_Matcher", most: int, into: list[Match]) -> boo
     return False
 
 
-def _hurry(view: View, match: "_Matcher", most: int, into: list[Match]) -> None:
+def _hurry(view: View, match: "_Matcher", most: int, into: Collected) -> None:
     """Collect a few records that match, when there was no time for the first ones."""
     asked = match.asked
     try:
@@ -148,39 +186,26 @@ class _Matcher:
     shown: str
     """The words as they were asked for."""
 
-    def collect(self, rows: Iterable[Row], into: list[Match]) -> None:
+    def collect(self, rows: Iterable[Row], into: Collected) -> None:
         """Collect the first that match, one by one: what is there stays when the time is over."""
         self.choose(self.all(rows), into)
 
-    def choose(self, found: Iterable[Match], into: list[Match]) -> None:
+    def choose(self, found: Iterable[Match], into: Collected) -> None:
         """Collect the first matches; those that say the same take one place, and are counted.
 
         When all places are taken, a few more are read for the sake of the counts alone; if the time for that is over,
         the answer is whole all the same.
         """
-        limit = self.asked.limit
-        places: dict[tuple[object, ...], int] = {}
         try:
-            for number, each in enumerate(found if limit else ()):
-                self._take(each, places, into)
-                if len(into) == limit and number >= _COUNTED:
+            for number, each in enumerate(found if into.limit else ()):
+                if into.is_full and number >= _COUNTED:
+                    into.is_complete = False
                     return
+                into.take(each, list(self._said(each.record)))
         except OutOfTime:
-            if len(into) < limit:
+            if not into.is_full:
                 raise
-
-    def _take(self, each: Match, places: dict[tuple[object, ...], int], into: list[Match]) -> None:
-        """Give a match the place of those that say the same, else the next one that is free."""
-        said = list(self._said(each.record))
-        at = next((places[key] for key in said if key in places), len(into))
-        if at < len(into):
-            into[at] = replace(into[at], count=into[at].count + 1)
-        elif at < self.asked.limit:
-            into.append(each)
-        else:
-            return
-        for key in said:
-            places.setdefault(key, at)
+            into.is_complete = False
 
     def _said(self, record: Plain) -> Iterator[tuple[object, ...]]:
         """Give what is equal for records that say the same.

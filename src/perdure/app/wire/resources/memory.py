@@ -104,11 +104,19 @@ class SearchMatches(TypedDict):
     next_cursor: NotRequired[str]
 
 
+class MoreMatches(TypedDict):
+    """The matches beyond the limit: how many were counted, those that say the same once, and whether that is all."""
+
+    count: int
+    is_exact: bool
+
+
 class RelatedMatches(TypedDict):
     """The records that have to do with what was asked about, the most severe and newest first."""
 
     matches: list[RelatedMatch]
     truncated: bool
+    more: NotRequired[MoreMatches]
     disabled: NotRequired[Literal[True]]
     next_cursor: NotRequired[str]
 

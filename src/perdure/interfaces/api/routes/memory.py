@@ -175,7 +175,10 @@ async def related_records(  # noqa: PLR0913 (each is a way to find something)
     cursor: Cursor = None,
     budget_ms: Budget = _BUDGET_MS,
 ) -> Response:
-    """Find records related to paths, a fingerprint, a text, a commit or a pull request, the most severe first."""
+    """Find records related to paths, a fingerprint, a text, a commit or a pull request, the most severe first.
+
+    `meta.more` says how many more match after this page, counted among the first 40 records at least.
+    """
     after, many = _places_before(cursor), limit or served.p.settings.memory.max_matches
     found = await served.p.memory.related(
         paths=path or [],
@@ -223,5 +226,12 @@ def _matches(found: Mapping[str, Any], after: int, limit: int) -> Response:
     end, matches, asked = after + limit, found["matches"], ASKED.get()
     cursor = to_cursor(f"after {end}") if end < len(matches) and end <= _DEEPEST else None
     links = {"self": asked.link()} | ({} if cursor is None else {"next": asked.link(cursor=cursor)})
-    told = {name: value for name, value in found.items() if name != "matches"}
-    return reply(matches[after:end], links=links, next_cursor=cursor, **told)
+    told = {name: value for name, value in found.items() if name not in ("matches", "more")}
+    return reply(matches[after:end], links=links, next_cursor=cursor, **told, **_more(found, end))
+
+
+def _more(found: Mapping[str, Any], end: int) -> dict[str, Any]:
+    """Return what is known of the matches after a page; nothing when there are none."""
+    more = found.get("more", {"count": 0, "is_exact": True})
+    count = more["count"] + max(len(found["matches"]) - end, 0)
+    return {"more": {**more, "count": count}} if "more" in found or count else {}

@@ -6,7 +6,7 @@ from fastapi import Body
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
-from perdure.app.wire.resources.memory import RecordLink
+from perdure.app.wire.resources.memory import MoreMatches, RecordLink
 from perdure.interfaces.api.schemas.envelopes import PageMeta, ReadBy
 
 _EXAMPLE: dict[str, Any] = {
@@ -97,4 +97,5 @@ class MatchesMeta(PageMeta):
     """Describes a page of matches: `truncated` says that the time was up before all records were searched."""
 
     truncated: bool
+    more: NotRequired[MoreMatches]
     disabled: NotRequired[Literal[True]]

@@ -14,6 +14,7 @@ from perdure.interfaces.cli.remote.opened import records_of
 from perdure.memory.ingest.checkout import in_repository
 from perdure.memory.normalise import paths_inside
 from perdure.memory.query.filters import Filters
+from perdure.memory.query.further import MOST_SHOWN, further_matches
 
 Repo = Annotated[str | None, typer.Option("--repo", metavar="REPO", help="Nothing of other repositories.")]
 Fingerprint = Annotated[
@@ -21,7 +22,7 @@ Fingerprint = Annotated[
 ]
 Limit = Annotated[
     int | None,
-    typer.Option("--limit", metavar="N", min=1, max=20, help="Maximum number (default: memory.max_matches)."),
+    typer.Option("--limit", metavar="N", min=1, max=MOST_SHOWN, help="Maximum number (default: memory.max_matches)."),
 ]
 Budget = Annotated[
     float,
@@ -220,4 +221,6 @@ async def show(
 
 def _answer(found: Mapping[str, Any]) -> Answer:
     is_off = bool(found.get("disabled"))
-    return Answer(found, told(found["matches"], truncated=found["truncated"], disabled=is_off))
+    said = told(found["matches"], truncated=found["truncated"], disabled=is_off)
+    further = further_matches(len(found["matches"]), found.get("more"), "--limit {limit}")
+    return Answer(found, [*said, *([further] if further else [])])

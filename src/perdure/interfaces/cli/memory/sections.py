@@ -24,7 +24,7 @@ def with_section(options: Options, found: Mapping[str, Any], target: str | None)
     When nothing matches there is no section, and an older one is removed. A memory that is off changes nothing.
     """
     hosting = hosting_here() if found["matches"] else None
-    written = section(found["matches"], truncated=found["truncated"], hosting=hosting)
+    written = section(found["matches"], truncated=found["truncated"], more=found.get("more"), hosting=hosting)
     data = {**found, "markdown": written}
     if target is None:
         return Answer(data, [written] if written else [])
