@@ -169,6 +169,33 @@ def named(purpose: BotPurpose) -> FreeText:
     return FreeText(free_text=str(purpose))
 
 
+def suggested(state: BuilderState) -> BuilderState:
+    """Take what is suggested, else the first option, until everything is known."""
+    while not isinstance(turn := state.pending_turn, ReadyToAssemble):
+        assert isinstance(turn, AskQuestion)
+        ids = [each.id for each in turn.options]
+        state = answered(
+            state, OptionIndex(option_index=ids.index(turn.suggestion.option_id) if turn.suggestion else 0)
+        )
+    return state
+
+
+@pytest.mark.parametrize("purpose", BotPurpose)
+def test_what_is_suggested_assumes_no_subject_no_limit_and_nothing_about_the_person(purpose: BotPurpose) -> None:
+    end = suggested(answered(begun("something quite unheard of, please"), named(purpose)))
+    open_ = {each.name for each in OWN[purpose] if each.can_be_open}
+    assert open_
+    assert not open_ & end.config.answers.keys()
+
+
+def test_what_the_description_says_about_a_subject_or_a_limit_is_kept() -> None:
+    end = suggested(begun("Plan cheap meals for our family, and write the shopping list"))
+    assert end.config.answers["limits"] == "Keep the budget in mind: propose the cheap way first."
+    assert end.config.answers["task"].startswith("Plan meals")
+    plain = suggested(begun("Plan the meals of our family, and write the shopping list"))
+    assert set(plain.config.answers) == {"task"}
+
+
 def test_a_purpose_of_ones_own_gets_no_skill_and_no_borrowed_focus() -> None:
     state = begun("something for my stamp collection")
     turn = state.pending_turn

@@ -79,6 +79,7 @@ PERSONAL_ASSISTANT = (
                 "inbox email emails mail calendar appointments",
             ),
         ),
+        is_assumption=True,
     ),
     OwnQuestion(
         "initiative",
@@ -124,6 +125,7 @@ HOUSEHOLD = (
                 "garden gardening plants pets dog cat repairs",
             ),
         ),
+        is_assumption=True,
     ),
     OwnQuestion(
         "members",
@@ -156,6 +158,7 @@ HOUSEHOLD = (
                 "vegan vegetarian allergy allergies gluten",
             ),
         ),
+        is_assumption=True,
     ),
 )
 TRAVEL = (
@@ -245,6 +248,7 @@ HEALTH = (
                 "stress meditation meditate calm",
             ),
         ),
+        is_assumption=True,
     ),
     OwnQuestion(
         "push",
@@ -317,6 +321,7 @@ GAMES = (
                 "video console",
             ),
         ),
+        is_assumption=True,
     ),
     OwnQuestion(
         "players",

@@ -15,7 +15,7 @@ from perdure.forge.vocabulary import BotPurpose, BuilderPhase
 __all__ = ["OwnQuestion", "Pick", "own_slot"]
 
 
-_OPEN = option("open", "Leave it open", "nothing is assumed about you")
+_OPEN = option("open", "Leave it open", "nothing is assumed")
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,13 @@ class OwnQuestion:
     """Which file the answer belongs to: SOUL.md, or USER.md."""
     neutral: str = ""
     """The pick that assumes nothing, suggested where the description names none of the others."""
+    is_assumption: bool = False
+    """Whether each pick names a subject or a limit that only the user can know: it can be left open."""
+
+    @property
+    def can_be_open(self) -> bool:
+        """Whether the question can be left open, which is then suggested: nothing that is not said is made up."""
+        return self.about == "user" or self.is_assumption
 
     def sentence_of(self, text: str) -> str:
         """Return what an answer in the person's own words comes to."""
@@ -76,9 +83,8 @@ def own_slot(purpose: BotPurpose, question: OwnQuestion) -> Slot:
 
 
 def _asked(question: OwnQuestion) -> Question:
-    """Ask a question; one about the person can be left open, so that nothing is made up about them."""
     options = [option(each.id, each.label, each.why) for each in question.picks]
-    if question.about == "bot":
+    if not question.can_be_open:
         neutral = Suggestion(option_id=question.neutral, reason="you named none") if question.neutral else None
         return Question(question.text, options, neutral)
     return Question(question.text, [*options, _OPEN], Suggestion(option_id=_OPEN.id, reason="you can add it later"))

@@ -104,6 +104,7 @@ WRITING = (
                 "letter letters email emails application",
             ),
         ),
+        is_assumption=True,
     ),
     OwnQuestion(
         "role",
@@ -169,6 +170,7 @@ RESEARCH = (
                 "history politics society law",
             ),
         ),
+        is_assumption=True,
     ),
     OwnQuestion(
         "output",
@@ -235,6 +237,7 @@ DATA = (
                 "spreadsheet csv table",
             ),
         ),
+        is_assumption=True,
     ),
     OwnQuestion(
         "output",
@@ -294,6 +297,7 @@ CUSTOMER_SERVICE = (
                 "complaint complaints ticket tickets",
             ),
         ),
+        is_assumption=True,
     ),
     OwnQuestion(
         "escalation",
