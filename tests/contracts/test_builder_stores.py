@@ -12,6 +12,7 @@ import pytest
 
 from perdure import Conflict, Damaged, DatabaseClient, Invalid, NotFound, failpoints
 from perdure.forge.ports import (
+    BotPurpose,
     BotStore,
     BotVersion,
     BuilderDraft,
@@ -583,6 +584,26 @@ async def test_versions_are_listed_newest_first_page_by_page(stores: Stores) -> 
         await stores.bots.versions("ada", limit=0)
     with pytest.raises(NotFound):
         await stores.bots.versions("nobody", limit=2, before=1)
+
+
+@pytest.mark.parametrize(
+    ("config", "category", "purpose"),
+    [
+        ({"purpose": "household"}, "simple_utility", BotPurpose.HOUSEHOLD),
+        ({"purpose": "other"}, "stamps", BotPurpose.OTHER),
+        ({}, "simple_utility", BotPurpose.PERSONAL_ASSISTANT),
+        ({}, "stamps", BotPurpose.OTHER),
+        ({"purpose": "unknown"}, "coding", BotPurpose.CODING),
+        ({"purpose": 1}, "coding", BotPurpose.CODING),
+    ],
+)
+async def test_a_list_of_bots_has_the_purpose_of_the_newest_version(
+    stores: Stores, config: dict[str, Any], category: str, purpose: BotPurpose
+) -> None:
+    await stores.bots.save_version(version(config={"purpose": "games"}))
+    await stores.bots.save_version(version(number=2, config=config, category=category))
+    [bot] = await stores.bots.list_bots()
+    assert (bot.category, bot.purpose) == (category, purpose)
 
 
 async def test_a_list_of_bots_or_versions_reads_no_files(stores: Stores, caplog: pytest.LogCaptureFixture) -> None:

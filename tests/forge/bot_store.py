@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from perdure.errors import Conflict, NotFound
-from perdure.forge.ports import BotStore, BotSummary, BotVersion, BuilderMemoryEntry, VersionSummary
+from perdure.forge.ports import BotPurpose, BotStore, BotSummary, BotVersion, BuilderMemoryEntry, VersionSummary
 
 T = TypeVar("T")
 
@@ -70,7 +70,17 @@ class FileBotStore:
         slugs = sorted({each.slug for each in self._found(lambda _each: True)})
         newest = [self._of(slug)[-1] for slug in slugs if before is None or slug > before][:limit]
         return [
-            BotSummary(v.bot_id, v.slug, v.name, v.category, v.number, v.state, v.created_at_us, v.created_at_us)
+            BotSummary(
+                bot_id=v.bot_id,
+                slug=v.slug,
+                name=v.name,
+                category=v.category,
+                purpose=BotPurpose(v.config["purpose"]),
+                version=v.number,
+                state=v.state,
+                created_at_us=v.created_at_us,
+                updated_at_us=v.created_at_us,
+            )
             for v in newest
         ]
 

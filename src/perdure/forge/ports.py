@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from perdure.forge.vocabulary import BuilderMode, BuilderPhase, PurposeCategory
+from perdure.forge.vocabulary import BotPurpose, BuilderMode, BuilderPhase, PurposeCategory
 from perdure.kernel.ports import IdempotentCall
 
 __all__ = [
     "DRAFT_VERSION",
+    "BotPurpose",
     "BotStore",
     "BotSummary",
     "BotVersion",
@@ -128,6 +129,7 @@ class BotSummary:
     slug: str
     name: str
     category: str
+    purpose: BotPurpose
     version: int
     state: VersionState
     created_at_us: int

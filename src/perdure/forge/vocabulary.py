@@ -96,6 +96,10 @@ class BotPurpose(StrEnum):
         """The purpose as part of a sentence: "a bot for ..."."""
         return _SPOKEN[self]
 
+    def title_for(self, category: str) -> str:
+        """Return the purpose as a person reads it; a purpose of the person's own is called as their category."""
+        return self.spoken or PurposeCategory.title_of(category)
+
     @classmethod
     def of_category(cls, category: str) -> "BotPurpose":
         """Return the purpose of a config that was written when there were only categories."""

@@ -44,13 +44,39 @@ def test_a_bot_is_shown_with_what_was_edited_by_hand(perdure: Terminal, ada: Pat
     assert f"{MODEL}, temperature 0.2, up to 4096 tokens" in perdure.out
     assert "+name: Augusta" in perdure.out
     assert "\x1b" not in perdure.out
-    without_prompt = perdure.out
     shown = perdure.json("bot", "show", "ada")
     assert list(shown["edits"]) == ["SOUL.md"]
     assert shown["folder"] == str(ada)
     assert "Python" in shown["prompt"]
+
+
+def test_the_prompt_is_printed_alone(perdure: Terminal, ada: Path) -> None:
+    soul = ada / "SOUL.md"
+    soul.write_text(soul.read_text() + "\nBy hand.\n")
     assert perdure("bot", "show", "ada", "--prompt") == 0
-    assert perdure.out.removeprefix(without_prompt).startswith(shown["prompt"].splitlines()[0])
+    prompt = perdure.out
+    assert prompt == perdure.json("bot", "show", "ada")["prompt"]
+    assert prompt.startswith("You are Ada.")
+    assert "By hand." in prompt
+
+
+@pytest.mark.usefixtures("ready")
+def test_the_purpose_that_a_bot_was_made_for_is_shown(perdure: Terminal) -> None:
+    forged(perdure, "a bot for our household called Kim")
+    forged(perdure, "Answer questions about my grandmother's stamp collection")
+    assert perdure("bot", "list") == 0
+    assert perdure.out.splitlines()[0].split() == ["bot", "name", "purpose", "version"]
+    listed = perdure.json("bot", "list")["bots"]
+    assert [(each["category"], each["bot_purpose"]) for each in listed] == [
+        ("simple_utility", "household"),
+        ("custom", "other"),
+    ]
+    for each, title in zip(listed, ("family and household", "something else"), strict=True):
+        assert perdure("bot", "list") == 0
+        assert re.search(rf"^{each['slug']} .* {title} +1$", perdure.out, re.MULTILINE)
+        assert perdure("bot", "show", each["slug"]) == 0
+        assert re.search(rf"^purpose +{title}$", perdure.out, re.MULTILINE)
+        assert perdure.json("bot", "show", each["slug"])["bot_purpose"] == each["bot_purpose"]
 
 
 def test_a_bot_is_shown_with_its_version_its_purpose_and_what_it_holds_to(perdure: Terminal, ada: Path) -> None:

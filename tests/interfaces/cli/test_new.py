@@ -451,12 +451,12 @@ def test_answers_speak_of_the_person_in_the_third_person(perdure: Terminal, bots
     assert "- never page the user" in soul
 
 
-def test_kinds_are_shown_by_their_title(perdure: Terminal) -> None:
+def test_purposes_and_categories_are_shown_by_their_title(perdure: Terminal) -> None:
     forged(perdure, "a timer for pasta")
-    for listing in (("bot", "list"), ("choice", "list")):
-        assert perdure(*listing) == 0
-        assert "simple utility" in perdure.out
-        assert "simple_utility" not in perdure.out
+    for noun, title in (("bot", "everyday tasks"), ("choice", "simple utility")):
+        assert perdure(noun, "list") == 0
+        assert title in perdure.out
+        assert "_" not in perdure.out
     assert perdure.json("bot", "list")["bots"][0]["category"] == "simple_utility"
 
 

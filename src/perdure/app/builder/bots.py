@@ -13,8 +13,10 @@ from perdure.bots.archive import read_archive, unpack_bot
 from perdure.bots.bot import Bot, parse_bot
 from perdure.errors import Damaged, Invalid
 from perdure.forge.assembly.assembly import AssemblyResult, BotAssembler
+from perdure.forge.assembly.changes import config_of
 from perdure.forge.assembly.library import Explanation
 from perdure.forge.ports import BotStore, VersionSummary
+from perdure.forge.vocabulary import BotPurpose
 from perdure.moments import iso
 from perdure.store.builder.bots import SqlBotStore
 from perdure.store.client import DatabaseClient
@@ -50,6 +52,8 @@ class WholeBot:
 
     bot_id: str
     version: int
+    bot_purpose: BotPurpose
+    """What it was made for, as the interview knows it."""
     bot: Bot
     files: tuple[str, ...]
     edits: Mapping[str, str]
@@ -65,6 +69,7 @@ class WholeBot:
             "slug": bot.slug,
             "name": bot.name,
             "category": bot.category,
+            "bot_purpose": self.bot_purpose,
             "tone": bot.soul.tone,
             "traits": list(bot.soul.traits),
             "purpose": bot.soul.purpose,
@@ -141,7 +146,8 @@ class Bots:
         found = await self._assembler.on_disk(slug)
         bot, edits = parse_bot(slug, found.texts), await asyncio.to_thread(found.edits)
         version, folder = found.version, self._assembler.folder(slug)
-        return WholeBot(version.bot_id, version.number, bot, tuple(found.texts), edits, found.mark, folder)
+        purpose, paths = config_of(version).purpose, tuple(found.texts)
+        return WholeBot(version.bot_id, version.number, purpose, bot, paths, edits, found.mark, folder)
 
     async def file(self, slug: str, name: str) -> str:
         """Return the text of one file of a bot, as it is on disk now.

@@ -68,6 +68,7 @@ class BotView:
             "slug": bot.slug,
             "name": bot.name,
             "category": bot.category,
+            "bot_purpose": bot.purpose,
             "version": bot.version,
             "state": bot.state,
             "created_at": iso(bot.created_at_us),

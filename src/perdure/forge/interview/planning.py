@@ -170,6 +170,6 @@ def _shown(state: BuilderState, slot: Slot) -> str | None:
         case tuple(), _:
             return f"the {len(value)} that it has" if len(value) > 1 else value[0] if value else "it without any"
         case BotPurpose(), _:
-            return value.spoken or PurposeCategory.title_of(str(known["category"]))
+            return value.title_for(str(known["category"]))
         case _:
             return str(value)

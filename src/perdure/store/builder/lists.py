@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
+import orjson
+
 from perdure.errors import Invalid
-from perdure.forge.ports import BotSummary, BuilderDraftSummary, BuilderMode, BuilderPhase, DraftPlace
+from perdure.forge.ports import BotPurpose, BotSummary, BuilderDraftSummary, BuilderMode, BuilderPhase, DraftPlace
 from perdure.store.builder.texts import require_limit
 from perdure.store.client import DatabaseClient
 from perdure.store.raw import RawTransaction, Values
@@ -13,7 +15,7 @@ _DRAFTS = "SELECT session_id, initial_description, phase, mode, revision, update
 _NEWEST_FIRST = "ORDER BY updated_at DESC, session_id DESC LIMIT ?"
 _BY_PREFIX = f"{_DRAFTS} WHERE substr(session_id, 1, ?) = ? ORDER BY session_id DESC LIMIT ?"
 _BOTS = (
-    "SELECT bots.id, slug, bots.name, bots.category, number, state, bots.created_at, updated_at"
+    "SELECT bots.id, slug, bots.name, bots.category, config, number, state, bots.created_at, updated_at"
     " FROM bots JOIN bot_versions ON bots.id = bot_id"
     " WHERE number = (SELECT max(number) FROM bot_versions WHERE bot_id = bots.id)"
 )
@@ -48,7 +50,7 @@ async def list_bots(client: DatabaseClient, *, limit: int = 50, before: str | No
         raise Invalid(f"{before!r} can be no slug.")
     after, values = ("", ()) if before is None else (" AND slug > ?", (before,))
     statement = f"{_BOTS}{after} ORDER BY slug LIMIT ?"
-    return await client.read_raw(lambda raw: [BotSummary(*row) for row in raw.execute(statement, *values, limit)])
+    return await client.read_raw(lambda raw: [_bot(row) for row in raw.execute(statement, *values, limit)])
 
 
 def _listed(raw: RawTransaction, limit: int, before: DraftPlace | None) -> list[BuilderDraftSummary]:
@@ -56,6 +58,19 @@ def _listed(raw: RawTransaction, limit: int, before: DraftPlace | None) -> list[
         return [_draft(row) for row in raw.execute(f"{_DRAFTS} {_NEWEST_FIRST}", limit)]
     statement = f"{_DRAFTS} WHERE (updated_at, session_id) < (?, ?) {_NEWEST_FIRST}"
     return [_draft(row) for row in raw.execute(statement, *before, limit)]
+
+
+def _bot(row: Values) -> BotSummary:
+    bot_id, slug, name, category, config, *rest = row
+    return BotSummary(bot_id, slug, name, category, _purpose(config, category), *rest)
+
+
+def _purpose(config: str, category: str) -> BotPurpose:
+    """Return the purpose in a config; one that is damaged, or older than purposes, has that of its category."""
+    try:
+        return BotPurpose(orjson.loads(config)["purpose"])
+    except (ValueError, TypeError, KeyError):
+        return BotPurpose.of_category(category)
 
 
 def _draft(row: Values) -> BuilderDraftSummary:

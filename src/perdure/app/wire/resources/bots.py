@@ -7,17 +7,19 @@ from typing_extensions import TypedDict
 from perdure.app.wire.resources.vocabulary import DescribedBy, Moment, Schema
 from perdure.bots.provenance import Kind
 from perdure.forge.ports import Origin, VersionState
+from perdure.forge.vocabulary import BotPurpose
 
 SkillOrigin = Literal["builtin", "custom", "builder-created"]
 
 
 class BotSummary(TypedDict):
-    """A bot in a list."""
+    """A bot in a list. `bot_purpose` is what it was made for; `category` has the defaults of that purpose."""
 
     id: str
     slug: str
     name: str
     category: str
+    bot_purpose: BotPurpose
     version: int
     state: VersionState
     created_at: Moment
@@ -43,6 +45,7 @@ class Bot(TypedDict):
     slug: str
     name: str
     category: str
+    bot_purpose: BotPurpose
     tone: str
     traits: list[str]
     purpose: str

@@ -10,7 +10,7 @@ import typer
 from perdure.app import open_home
 from perdure.app.builder.list_views import listed_bots
 from perdure.errors import Damaged
-from perdure.forge.vocabulary import PurposeCategory
+from perdure.forge.vocabulary import BotPurpose
 from perdure.interfaces.cli.command import AT_HOME, Options, command
 from perdure.interfaces.cli.command_result import Answer, Table
 from perdure.interfaces.cli.completion import complete_bots
@@ -19,7 +19,8 @@ from perdure.interfaces.cli.files import write_file
 from perdure.moments import iso
 
 if TYPE_CHECKING:
-    from perdure.bots.bot import Bot
+    from perdure.app.builder.bots import WholeBot
+    from perdure.app.wire.resources.bots import BotSummary
     from perdure.forge.ports import VersionSummary
 
 _LONGEST = 240
@@ -42,44 +43,46 @@ async def list_bots(
     """List the bots."""
     async with open_home(options.settings(), debug=options.verbose) as p:
         bots = [bot.wire() for bot in await listed_bots(p.database, limit=limit)]
-    title_of = PurposeCategory.title_of
-    rows = [[each["slug"], each["name"], title_of(each["category"]), str(each["version"])] for each in bots]
-    parts: list[str | Table] = [Table(["bot", "name", "kind", "version"], rows, whole=["bot"])] if rows else []
+    rows = [[each["slug"], each["name"], _purpose(each), str(each["version"])] for each in bots]
+    parts: list[str | Table] = [Table(["bot", "name", "purpose", "version"], rows, whole=["bot"])] if rows else []
     return Answer({"bots": bots}, parts or ["There are no bots yet. `perdure new` makes one."])
+
+
+def _purpose(bot: "BotSummary") -> str:
+    return BotPurpose(bot["bot_purpose"]).title_for(bot["category"])
 
 
 async def show(
     options: Options,
     *,
     slug: Slug,
-    prompt: Annotated[bool, typer.Option("--prompt", help="Show all that a model is told, too.")] = False,
+    prompt: Annotated[bool, typer.Option("--prompt", help="Print the prompt for a model, and nothing else.")] = False,
 ) -> Answer:
-    """Show a bot as its files say it is now, and what was edited by hand."""
+    """Show a bot as its files say it is now, and what was edited by hand; or its prompt alone."""
     async with open_home(options.settings(), debug=options.verbose) as p:
         whole = await p.bots.whole(slug)
         version = (await p.bots.versions(slug))[0].summary
-    bot = whole.bot
-    parts: list[str | Table] = [
-        Table([bot.slug, ""], _rows(bot, version, whole.folder)),
-        *(f"Edited by hand:\n{text}" for text in whole.edits.values()),
-    ]
-    return Answer(whole.wire(), [*parts, *([bot.prompt()] if prompt else [])])
+    table = Table([whole.bot.slug, ""], _rows(whole, version))
+    edits = [f"Edited by hand:\n{text}" for text in whole.edits.values()]
+    said: list[str | Table] = [whole.bot.prompt().removesuffix("\n")] if prompt else [table, *edits]
+    return Answer(whole.wire(), said)
 
 
-def _rows(bot: "Bot", version: "VersionSummary", folder: Path) -> list[list[str]]:
+def _rows(whole: "WholeBot", version: "VersionSummary") -> list[list[str]]:
     """Return what a bot is, each with its name."""
+    bot = whole.bot
     settings, soul = bot.model_settings, bot.soul
     return [
         ["name", bot.name],
         ["version", f"{version.number}, made {iso(version.created_at_us)[:19]} (UTC)"],
         ["for", textwrap.shorten(soul.purpose, _LONGEST, placeholder="…")],
-        ["kind", PurposeCategory.title_of(bot.category)],
+        ["purpose", whole.bot_purpose.title_for(bot.category)],
         ["tone", soul.tone],
         ["traits", ", ".join(soul.traits)],
         ["holds to", "; ".join(soul.boundaries) or "nothing special"],
         ["model", f"{settings.model}, temperature {settings.temperature:g}, up to {settings.max_tokens} tokens"],
         ["skills", ", ".join(skill.name for skill in bot.skills) or "none"],
-        ["folder", str(folder)],
+        ["folder", str(whole.folder)],
     ]
 
 

@@ -33,7 +33,7 @@ async def list_choices(
     async with open_home(options.settings(), debug=options.verbose) as p:
         choices = [choice.wire() for choice in await p.forge.choices(limit=limit)]
     rows = [_row(choice) for choice in choices]
-    table = Table(["choice", "bot", "kind", "tone", "model", "skills"], rows, whole=["choice"])
+    table = Table(["choice", "bot", "category", "tone", "model", "skills"], rows, whole=["choice"])
     return Answer({"choices": choices}, [table] if rows else ["No choices are remembered."])
 
 

@@ -6,7 +6,6 @@ from perdure.forge.config import BuilderConfig
 from perdure.forge.interview.finish import shown_model
 from perdure.forge.state import Exchange
 from perdure.forge.turns import Preview
-from perdure.forge.vocabulary import PurposeCategory
 
 _LONGEST = 240
 _EARLIER = {"focus": "focus", "audience": "readers", "output": "answers"}
@@ -30,7 +29,7 @@ def rows_of_config(config: BuilderConfig, conversation: Sequence[Exchange] = ())
     return [
         ("name", config.name),
         ("for", _short(config.description)),
-        ("purpose", config.purpose.spoken or PurposeCategory.title_of(config.category)),
+        ("purpose", config.purpose.title_for(config.category)),
         *_answered(conversation),
         *((name.replace("_", " "), _short(text)) for name, text in config.answers.items()),
         ("manner", f"{config.personality.tone}; {', '.join(config.personality.traits)}"),
