@@ -155,7 +155,8 @@ async def test_versions_say_which_files_were_edited_by_hand_and_a_rollback_keeps
     assert "By hand." in edited
     versions = (await there.http.get("/bots/ada/versions")).json()["data"]
     assert [each["hand_edits"] for each in versions] == [["SOUL.md"], []]
-    await there.p.bots.rollback("ada", 1)
+    result = (await there.http.post("/bots/ada/rollback", json={"version": 1})).json()["data"]["result"]
+    assert (result["version"], result["set_aside"]) == (3, ["SOUL.md.old"])
     assert (await there.client.bots.file("ada", "SOUL.md"))["text"] == before
     assert (bots_dir / "ada" / "SOUL.md.old").read_text() == edited
 
