@@ -11,14 +11,17 @@ ROOT = Path(__file__).parent.parent / "src"
 SLOW = {
     "alembic": "needed for migrations only",
     "fastapi": "needed by the server only",
+    "genai_prices": "an extra, which may be absent",
     "prompt_toolkit": "needed for questions on a terminal only",
     "psycopg": "an extra, which may be absent",
+    "pydantic_ai": "an extra, which may be absent, and slow to import",
     "pydantic": "needed for annotations that no plain reader understands",
     "questionary": "needed for questions on a terminal only",
     "rich": "needed on a terminal only",
     "sqlalchemy": "not needed for events, which use the driver's connection",
     "tomlkit": "needed to write settings and bots only",
     "uuid_utils": "needed by writers only",
+    "xllamacpp": "an extra, which may be absent",
     "yaml": "needed for plans and skills only",
 }
 """Libraries whose import would delay commands that do not need them, and who needs them."""
@@ -106,6 +109,14 @@ HIDDEN: Mapping[str, frozenset[str]] = {
     ),
     "a library that is needed for one kind of annotation, or in a forked child only": frozenset(
         {"minds.flow.values.hints -> typing_extensions", "store.sqlite.connection -> ctypes"}
+    ),
+    "the package of a vendor, an extra that may be absent": frozenset(
+        {
+            "minds.model.providers.requests.connections -> pydantic_ai.models.anthropic",
+            "minds.model.providers.requests.connections -> pydantic_ai.models.google",
+            "minds.model.providers.requests.connections -> pydantic_ai.providers.anthropic",
+            "minds.model.providers.requests.connections -> pydantic_ai.providers.google",
+        }
     ),
 }
 """Imports inside functions that load no slow library, by reason."""

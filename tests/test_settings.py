@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from perdure.errors import Invalid, PerdureError
 from perdure.files.folders import ensure_folder
+from perdure.model_settings import ModelDefaults, ModelPrice, ModelTable
 from perdure.setting_definitions import DEFINITIONS
 from perdure.settings import (
     MemorySettings,
@@ -182,7 +183,7 @@ def test_a_config_file_in_the_current_folder_is_not_read(
         (
             'zzz = "x"',
             "there is no setting 'zzz'. Known are: database_url, memory_state_dir, park_after_s, flows, imports,"
-            " wake_cli_goals, goals.keep_days, goals.cancel_grace_s, memory.",
+            " wake_cli_goals, goals.keep_days, goals.cancel_grace_s, model.default, model.fallbacks, memory.",
         ),
         ('home = "/elsewhere"', "there is no setting 'home'"),
         ('[database]\nurl = "x"', "there is no setting 'database'"),
@@ -403,3 +404,75 @@ def test_a_setting_that_is_neither_true_nor_false_is_refused_by_name(home: Path)
     configure(home, 'wake_cli_goals = "perhaps"')
     with pytest.raises(Invalid, match=r"wake_cli_goals is 'perhaps' .*expected true or false"):
         _ = load_settings({"home": str(home)}, {}).wake_cli_goals
+
+
+MODELS = """
+[model]
+default = "anthropic:claude-sonnet-5"
+fallbacks = ["openai:gpt-5.4-mini", "ollama:llama3.2"]
+
+[models."openai-compatible:qwen@http://127.0.0.1:8000/v1"]
+context_window = 32768
+price = {input = 0.5, output = 1, cache_read = 0.1}
+api_key = "secret:LOCAL_KEY"
+
+[models."ollama:llama3.2"]
+"""
+
+
+def test_models_have_a_default_fallbacks_and_tables(home: Path) -> None:
+    configure(home, MODELS)
+    models = load_settings({"home": str(home)}, {}).models
+    assert models.default == "anthropic:claude-sonnet-5"
+    assert models.fallbacks == ("openai:gpt-5.4-mini", "ollama:llama3.2")
+    table = models.table("openai-compatible:qwen@http://127.0.0.1:8000/v1")
+    assert table == ModelTable(32_768, ModelPrice(0.5, 1.0, cache_read=0.1), "LOCAL_KEY")
+    assert models.table("ollama:llama3.2") == models.table("openai:unknown") == ModelTable()
+
+
+def test_without_settings_there_is_no_model(home: Path) -> None:
+    assert load_settings({"home": str(home)}, {}).models == ModelDefaults(None, (), {})
+
+
+def test_the_environment_names_a_model_before_the_config_file(home: Path) -> None:
+    configure(home, MODELS)
+    environment = {"PERDURE_MODEL": "openai:m", "PERDURE_MODEL_FALLBACKS": "openai:a, openai:b"}
+    settings = load_settings({"home": str(home)}, environment)
+    assert (settings.models.default, settings.models.fallbacks) == ("openai:m", ("openai:a", "openai:b"))
+    assert entry(settings, "model.default") == ("openai:m", "environment PERDURE_MODEL")
+
+
+def test_the_tables_of_models_are_shown_with_their_origin(home: Path) -> None:
+    configure(home, MODELS)
+    shown = {each.name: (each.shown, each.origin) for each in load_settings({"home": str(home)}, {}).entries}
+    name = 'models."openai-compatible:qwen@http://127.0.0.1:8000/v1"'
+    assert shown[f"{name}.context_window"] == ("32768", "user config.toml")
+    assert shown[f"{name}.price"] == ("{input = 0.5, output = 1, cache_read = 0.1}", "user config.toml")
+    assert shown[f"{name}.api_key"] == ("secret:LOCAL_KEY", "user config.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("model = 3", "model must be a table: [model]"),
+        ("models = 3", "models must be a table of tables"),
+        ('[models]\n"openai:m" = 3', 'models."openai:m" must be a table'),
+        ('[models."openai:m"]\nprices = 3', "there is no setting 'prices'. Did you mean 'price'?"),
+        ('[models."openai:m"]\ncontext_window = 3', "context_window must be a whole number of tokens from 256"),
+        ('[models."openai:m"]\ncontext_window = true', "context_window must be a whole number"),
+        ('[models."openai:m"]\nprice = 3', "price must be a table such as {input = 1.25, output = 10.0}"),
+        ('[models."openai:m"]\nprice = {input = 3}', "price has no 'output'"),
+        ('[models."openai:m"]\nprice = {input = 3, output = -1}', "price.output must be a number of USD"),
+        ('[models."openai:m"]\nprice = {input = nan, output = 1}', "price.input must be a number of USD"),
+        ('[models."openai:m"]\nprice = {input = 3, output = 1, extra = 1}', "there is no setting 'extra'"),
+        ('[models."openai:m"]\napi_key = "sk-canary-5f1d"', "api_key must name a secret, such as secret:LOCAL_KEY"),
+        ('[model]\ndefaults = "openai:m"', "there is no setting 'model.defaults'. Did you mean 'model.default'?"),
+        ("[model]\nfallbacks = [3]", "model.fallbacks was expected to be a text"),
+    ],
+)
+def test_a_mistake_in_the_settings_of_models_is_refused_by_name(text: str, says: str, home: Path) -> None:
+    configure(home, text)
+    with pytest.raises(Invalid) as refused:
+        load_settings({"home": str(home)}, {})
+    assert says in refused.value.detail
+    assert "canary" not in refused.value.detail

@@ -10,16 +10,19 @@ import pwd
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from perdure.errors import Invalid, from_os_error
+from perdure.model_settings import ModelDefaults, ModelTable, read_model_tables, shown_tables
 from perdure.setting_definitions import DEFINITIONS, Definition
 
 CONFIG_FILE = "config.toml"
 
 GOALS_TABLE = "goals"
+MODEL_TABLE = "model"
+MODELS_TABLE = "models"
 MEMORY_TABLE = "memory"
 """The table of `config.toml` that a mistake in breaks the memory, and nothing else."""
 
@@ -62,6 +65,7 @@ class Settings:
 
     entries: tuple[Setting, ...]
     problems: tuple[str, ...] = ()
+    model_tables: Mapping[str, ModelTable] = field(default_factory=dict)
 
     @property
     def home(self) -> Path:
@@ -148,6 +152,12 @@ class Settings:
         return MemorySettings(enabled, retention_days, max_matches)
 
     @property
+    def models(self) -> ModelDefaults:
+        """The settings of models."""
+        default = self._value("model.default").strip() or None
+        return ModelDefaults(default, _names(self._entry("model.fallbacks")), self.model_tables)
+
+    @property
     def bots_dir(self) -> Path:
         return self.home / "bots"
 
@@ -213,6 +223,7 @@ def load_settings(
     path = Path(home.value) / CONFIG_FILE
     content = _read_config(path)
     memory, problems = _memory_values(path, content.pop(MEMORY_TABLE, {}))
+    tables = read_model_tables(str(path), content.pop(MODELS_TABLE, {}))
     config = {**_config_values(path, content), **memory}
     found = [home]
     for definition in DEFINITIONS[1:]:
@@ -220,7 +231,8 @@ def load_settings(
         base = Path(home.value) if entry.origin.startswith("user") else Path()
         value = _as_location(entry.value, base) if _definition(entry.name).is_place else entry.value
         found.append(Setting(entry.name, value, entry.origin))
-    settings = Settings(tuple(found), problems)
+    found += [Setting(name, value, f"user {CONFIG_FILE}") for name, value in shown_tables(tables)]
+    settings = Settings(tuple(found), problems, tables)
     _refuse_nesting(settings)
     return settings
 
@@ -344,11 +356,12 @@ def _memory_values(path: Path, table: object) -> tuple[dict[str, str], tuple[str
 def _config_values(path: Path, content: Mapping[str, object]) -> dict[str, str]:
     names = [definition.name for definition in DEFINITIONS if definition.is_in_config]
     known = [name for name in names if not name.startswith(f"{MEMORY_TABLE}.")]
-    goals = content.get(GOALS_TABLE, {})
-    if not isinstance(goals, dict):
-        raise Invalid(f"{path}: {GOALS_TABLE} must be a table: [{GOALS_TABLE}].")
-    given = {key: value for key, value in content.items() if key != GOALS_TABLE}
-    given |= {f"{GOALS_TABLE}.{key}": value for key, value in goals.items()}
+    given = {key: value for key, value in content.items() if key not in (GOALS_TABLE, MODEL_TABLE)}
+    for name in (GOALS_TABLE, MODEL_TABLE):
+        table = content.get(name, {})
+        if not isinstance(table, dict):
+            raise Invalid(f"{path}: {name} must be a table: [{name}].")
+        given |= {f"{name}.{key}": value for key, value in table.items()}
     return {key: _config_value(path, key, value, known) for key, value in given.items()}
 
 

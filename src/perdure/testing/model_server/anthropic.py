@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from perdure.errors import Invalid
 from perdure.testing.model_server.answers import ScriptedAnswer, ScriptedUsage
 from perdure.testing.model_server.asked import Asked
 from perdure.testing.model_server.protocols import Event, items, text_of, turns
-from perdure.text.strict_json import SYNTAX, NotJson, parse_json
+from perdure.text.strict_json import SYNTAX, parse_json
 
 
 class Anthropic:
@@ -79,7 +80,7 @@ def _blocks(answer: ScriptedAnswer, number: int) -> Iterator[tuple[dict[str, Any
 def _parsed(text: str) -> object:
     try:
         return parse_json(text, "arguments", SYNTAX)
-    except NotJson:
+    except Invalid:
         return {}
 
 

@@ -46,6 +46,8 @@ class ModelServer:
         except OSError as error:
             self._loop.close()
             raise Invalid(f"The model server cannot listen on port {self._port}: {error.strerror}.") from error
+        # Connections inherit it; asyncio sets it for sockets that it has made itself only, and deltas would wait 40 ms.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._port = listening.getsockname()[1]
         self._thread.start()
         asyncio.run_coroutine_threadsafe(self._listen(listening), self._loop).result()

@@ -1,0 +1,1 @@
+"""Tests of the providers of models, against the scripted model server."""
