@@ -92,7 +92,7 @@ def _settings() -> str:
             'Tables `[models."NAME"]` in `config.toml`, NAME as in `perdure model list`, say more about one model:\n',
             "| key | what it is |",
             "|---|---|",
-            "| `context_window` | Number of tokens of a request and its answer together; default: as known, else 8192. |",
+            "| `context_window` | Tokens of a request and its answer together; default: as known, else 8192. |",
             "| `price` | `{input, output, cache_read?, cache_write?}` in USD per million tokens; default: as known. |",
             "| `api_key` | `secret:NAME`: the key is in the variable NAME, or stored by `perdure model login`. |",
             "",
