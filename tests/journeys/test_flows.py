@@ -100,6 +100,28 @@ def test_whoever_watches_is_told_when_a_goal_waits_or_nobody_runs_it(work: Path,
             assert watching.wait(30) == 130
 
 
+ASKS = "goal: ship\nsteps:\n  - {id: sure, ask: {question: 'Ship it?', options: ['yes', 'no']}}\n"
+
+
+@pytest.mark.parametrize("form", ["--json", "--jsonl"])
+def test_a_program_that_watches_is_told_on_standard_error_what_a_goal_waits_for(
+    work: Path, beside: Beside, form: str
+) -> None:
+    (work / "asks.yaml").write_text(ASKS)
+    assert beside("run", "--plan", "asks.yaml", "--no-input") == 5
+    goal = beside.goal()["id"]
+    watch = [sys.executable, "-m", "perdure", "goal", "watch", goal, form]
+    with subprocess.Popen(watch, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
+        heard(watching, f"{goal}: waiting (person)")
+        heard(watching, "sure asks: Ship it? (yes, no)")
+        heard(watching, f"perdure goal answer {goal} ANSWER")
+        assert beside("goal", "answer", goal, "yes", "--resume") == 0
+        assert watching.stdout is not None
+        printed = [json.loads(line) for line in (watching.stdout if form == "--jsonl" else [watching.stdout.read()])]
+        assert watching.wait(30) == 0
+    assert printed[-1].get("status", printed[-1].get("type")) in ("done", "termination")
+
+
 @pytest.mark.parametrize(("typed", "code"), [("n", 1), ("y", 0)])
 def test_a_terminal_is_asked_before_a_goal_is_deleted(work: Path, typed: str, code: int, beside: Beside) -> None:
     assert work.is_dir()

@@ -111,6 +111,23 @@ def test_a_run_that_asks_ends_with_5_and_goes_on_after_the_answer(both: Both) ->
     assert both.perdure.out == "sent yes\n"
 
 
+def test_what_a_goal_of_the_server_waits_for_is_said_on_standard_error(both: Both) -> None:
+    goal = asking(both)
+    watch = [sys.executable, "-m", "perdure", "goal", "watch", goal, "--json", "--url", both.url]
+    with subprocess.Popen(watch, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
+        assert watching.stderr is not None
+        said = ""
+        while "goal answer" not in said:
+            line = watching.stderr.readline()
+            assert line, said
+            said += line
+        assert f"{goal}: waiting (person)" in said
+        assert both.remote("goal", "answer", goal, "yes", "--resume") == 0
+        assert watching.stdout is not None
+        assert json.loads(watching.stdout.read())["status"] == "done"
+        assert watching.wait(30) == 0
+
+
 def test_next_commands_name_the_server(both: Both) -> None:
     goal = asking(both)
     assert both.remote("goal", "show", goal, "--json") == 0

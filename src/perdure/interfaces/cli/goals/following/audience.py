@@ -56,7 +56,7 @@ class Audience:
         if self.is_told(goal):
             return
         self._told = _standing(goal)
-        if goal.status != "running" and not self._is_quiet:
+        if goal.status != "running":
             for line in [headline(goal), *next_lines(self._options, goal)]:
                 self.view.say(line)
 
