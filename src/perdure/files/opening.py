@@ -3,9 +3,16 @@
 With `folder`, an open folder, a name is looked up in that folder, whatever its path leads to by now.
 """
 
+import errno
 import os
+import re
 import stat
 from pathlib import Path
+
+from perdure.errors import Invalid
+
+_HANDED_OVER = re.compile(r"/dev/(?:stdin|null|fd/\d+)|/proc/self/fd/\d+")
+"""Names under which a shell hands over a pipe; its other end is open, or the shell has closed it."""
 
 FILE_MODE = 0o600
 """Permissions of a file that is ours: private."""
@@ -25,6 +32,46 @@ def open_file(
     """
     guard = 0 if follows_links else os.O_NOFOLLOW
     return os.open(name, flags | guard | os.O_NONBLOCK | os.O_CLOEXEC, mode, dir_fd=folder)
+
+
+def open_input(path: Path | str) -> int:
+    """Open a file to read that a caller names; links are followed.
+
+    What is not a regular file is rejected, because reading it may block forever. A pipe under a name that a shell gives
+    it, such as `/dev/stdin`, is read.
+
+    Raises: Invalid, naming what it is; OSError.
+    """
+    try:
+        fd = open_file(path, follows_links=True)
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        raise _not_regular(path, "a socket, or a device that is not there") from error
+    try:
+        mode = os.fstat(fd).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(mode) and not _HANDED_OVER.fullmatch(str(path)):
+            raise _not_regular(path, "a pipe" if stat.S_ISFIFO(mode) else "a device")
+        os.set_blocking(fd, True)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def read_input_file(path: Path | str, largest: int = -1) -> bytes:
+    """Return the bytes of a file that a caller names, up to a size.
+
+    Raises: Invalid when it is not a regular file, see `open_input`; OSError.
+    """
+    with os.fdopen(open_input(path), "rb") as file:
+        return file.read(largest)
+
+
+def _not_regular(path: Path | str, what: str) -> Invalid:
+    return Invalid(f"{path} is {what}, not a regular file. Give a file, or /dev/stdin behind a pipe.")
 
 
 def create_exclusive(name: Path | str, mode: int = FILE_MODE, *, folder: int | None = None) -> int:

@@ -110,6 +110,17 @@ def test_a_taken_id_is_refused_with_exit_4(terminal: Terminal, monkeypatch: pyte
     assert terminal.json("memory", "status")["records"] == 1
 
 
+@pytest.mark.parametrize(
+    "command", [("import",), ("related", "--paths-from"), ("related", "--text", "cart", "--apply")], ids=" ".join
+)
+def test_a_pipe_in_place_of_a_file_is_refused_at_once(terminal: Terminal, command: tuple[str, ...]) -> None:
+    assert terminal(*INCIDENT) == 0
+    os.mkfifo("pipe")
+    assert terminal("memory", *command, "pipe") == 2
+    assert "pipe is a pipe, not a regular file" in terminal.err
+    assert Path("pipe").is_fifo()
+
+
 def test_an_import_with_a_taken_id_adds_the_others_and_exits_4(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:

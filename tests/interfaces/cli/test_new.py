@@ -186,9 +186,10 @@ def test_a_file_that_holds_no_list_of_answers_is_refused_before_anything_begins(
     assert perdure.json("draft", "list") == {"drafts": []}
 
 
-def test_answers_come_from_a_pipe_too_and_nobody_waits_for_one_without_a_writer(perdure: Terminal) -> None:
+def test_answers_come_from_a_pipe_too_and_a_named_one_is_refused(perdure: Terminal) -> None:
     os.mkfifo("pipe")
     assert perdure("new", WISH, "--answers", "pipe") == 2
+    assert "pipe is a pipe, not a regular file" in perdure.err
     line = f"{sys.executable} -m perdure new '{WISH}' --json --answers /dev/stdin"
     done = subprocess.run(line, shell=True, input=json.dumps(coding()), capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -165,6 +165,19 @@ def test_a_plan_file_is_not_run_as_a_command(perdure: Terminal, name: str) -> No
     assert perdure("run", f"cat {name}") == 0
 
 
+def test_a_plan_comes_from_a_shell_pipe_too_and_a_named_one_is_refused(perdure: Terminal) -> None:
+    os.mkfifo("pipe")
+    assert perdure("run", "--plan", "pipe") == 2
+    assert "pipe is a pipe, not a regular file" in perdure.err
+    assert perdure.goals() == []
+    ours, its = os.pipe()
+    with os.fdopen(its, "w") as pipe:
+        pipe.write("goal: g\nsteps: [{id: a, exec: 'echo piped'}]")
+    assert perdure("run", "--plan", f"/dev/fd/{ours}") == 0
+    assert perdure.out == "piped\n"
+    os.close(ours)
+
+
 def test_a_plan_that_makes_no_sense_is_refused_with_file_and_line(perdure: Terminal) -> None:
     Path("plan.yaml").write_text("goal: x\nsteps:\n  - {id: a, exec: [true], needs: [b]}\n")
     assert perdure("run", "--plan", "plan.yaml") == 2

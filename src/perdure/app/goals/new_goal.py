@@ -9,6 +9,7 @@ from typing import Any
 
 from perdure.app.goals.arguments import validate
 from perdure.errors import Invalid, NotFound, Unavailable, from_os_error
+from perdure.files.opening import read_input_file
 from perdure.kernel.events import GoalBegun, Limits, MindSpec, ParentCall, PolicySpec
 from perdure.minds.flow.flow import Flow
 from perdure.minds.flow.registry import is_own_name, require_newest
@@ -155,8 +156,7 @@ def of_plan(path: Path) -> NewGoal:
     from perdure.minds.plan.yaml_text import MAX_BYTES
 
     try:
-        with path.open("rb") as file:
-            text = plan_text(file.read(MAX_BYTES + 1), str(path))
+        text = plan_text(read_input_file(path, MAX_BYTES + 1), str(path))
     except OSError as error:
         found = from_os_error(f"{path} cannot be read", error)
         raise (found if isinstance(found, Unavailable) else NotFound(found.detail)) from error

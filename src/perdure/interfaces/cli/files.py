@@ -1,11 +1,10 @@
 """Files that a command reads and writes for somebody: written wholly or not at all, and never read without a bound."""
 
-import os
 from pathlib import Path
 
 from perdure.errors import Conflict, Denied, Invalid, NotFound, from_os_error
 from perdure.files.atomic import PartFile, part_file
-from perdure.files.opening import open_file
+from perdure.files.opening import read_input_file
 
 
 def write_file(path: Path, data: bytes, *, force: bool) -> None:
@@ -41,11 +40,10 @@ def place(part: PartFile, *, force: bool) -> None:
 def read_file(path: Path, largest: int) -> bytes:
     """Read a file, or what a shell hands over as one.
 
-    Raises: NotFound; Invalid when it is larger, or nothing that has an end; Denied
+    Raises: NotFound; Invalid when it is larger, or not a regular file; Denied
     """
     try:
-        with os.fdopen(_opened(path), "rb") as file:
-            data = file.read(largest + 1)
+        data = read_input_file(path, largest + 1)
     except FileNotFoundError:
         raise NotFound(f"There is no file {path}.") from None
     except ValueError as error:
@@ -55,13 +53,6 @@ def read_file(path: Path, largest: int) -> bytes:
     if len(data) > largest:
         raise Invalid(f"{path} is larger than {largest >> 10:,} KiB.")
     return data
-
-
-def _opened(path: Path) -> int:
-    """Open a file; a pipe that nobody writes to is empty, instead of being waited for."""
-    fd = open_file(path, follows_links=True)
-    os.set_blocking(fd, True)
-    return fd
 
 
 def taken(path: Path) -> Conflict:

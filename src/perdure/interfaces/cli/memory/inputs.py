@@ -8,11 +8,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from threading import Event
 from typing import BinaryIO
 
 from perdure.errors import Invalid, NotFound
+from perdure.files.opening import read_input_file
 from perdure.memory.ingest.checkout import in_repository, is_shallow
 
 _LARGEST_LIST = 8 << 20
@@ -126,7 +126,7 @@ def listed_in(source: str) -> list[str]:
     Raises: Invalid, also for an empty file in a shallow clone, where `git diff` has failed; NotFound.
     """
     try:
-        data = read_input(_LARGEST_LIST, "Give fewer paths.") if source == "-" else Path(source).read_bytes()
+        data = read_input(_LARGEST_LIST, "Give fewer paths.") if source == "-" else read_input_file(source)
     except OSError as error:
         raise NotFound(f"{source} cannot be read: {error.strerror}.") from error
     lines = (line.rstrip(b"\r") for line in data.split(b"\n"))

@@ -9,6 +9,7 @@ from typing import Any
 
 from perdure.errors import Invalid, Unavailable, from_os_error
 from perdure.files.atomic import write_atomic
+from perdure.files.opening import read_input_file
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.command_result import Answer
 from perdure.interfaces.cli.memory.inputs import read_input
@@ -71,7 +72,7 @@ def _put(path: Path, change: Callable[[str], str]) -> bool:
     """
     target = path.resolve()
     try:
-        old = _text(target.read_bytes(), str(path)) if target.exists() else ""
+        old = _text(read_input_file(target), str(path)) if target.exists() else ""
         new = change(old)
         if new == old:
             return False

@@ -12,6 +12,7 @@ import typer
 from perdure.app.memory.memory import HomeMemory, open_memory
 from perdure.errors import Conflict, Invalid, NotFound, Unavailable, from_os_error
 from perdure.files.atomic import part_file
+from perdure.files.opening import open_input
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import Answer
 from perdure.interfaces.cli.files import place, taken
@@ -115,7 +116,7 @@ def _not_empty(pieces: Iterator[bytes]) -> Iterator[bytes]:
 @contextmanager
 def _file_in_pieces(source: str) -> Iterator[Iterator[bytes]]:
     try:
-        with Path(source).open("rb") as file:
+        with os.fdopen(open_input(source), "rb") as file:
             yield iter(lambda: file.read(_CHUNK), b"")
     except IsADirectoryError as error:
         raise Invalid(f"{source} is a folder; a file was expected.") from error
