@@ -20,6 +20,7 @@ from perdure.kernel.deciding import guards
 from perdure.kernel.deciding.decider import Decider
 from perdure.kernel.events import Termination
 from perdure.kernel.fold import GoalState
+from perdure.kernel.history.repetition import ChildEffects
 from perdure.kernel.history.step_names import is_sleep
 from perdure.kernel.inbox import cut_short, take_posts
 from perdure.kernel.journal import Journal
@@ -47,6 +48,8 @@ class RunResult:
     """Whether the goal had ended before, so that nothing was run."""
     next_goals: Sequence[Any] = ()
     """The goals to continue with: the descendants that a goal waits for, or the parent of one that has ended."""
+    child_effects: ChildEffects | None = None
+    """What the children of a goal have done that is continued by a fork; None when that was not read."""
 
 
 class Loop:

@@ -56,6 +56,16 @@ async def orders(goal, *items):
         await goal.step(ship, item)
 
 
+@flow
+async def delivery(goal, item):
+    await goal.step(ship, item)
+
+
+@flow
+async def shop(goal, item):
+    await goal.child(delivery, item)
+
+
 def plain():
     pass
 
@@ -351,3 +361,15 @@ def test_a_traceback_that_is_part_of_the_goals_own_is_shown_once(perdure: Termin
     assert perdure.out.count('        return item["price"]\n') == 1, "the traceback of the step"
     assert perdure.out.count("    KeyError: 'price'\n") == 2, "of the step, and of goal.step in the flow"
     assert "    RuntimeError: gave up\n" in perdure.out
+
+
+def test_a_fork_names_what_a_child_has_done_and_will_do_again(perdure: Terminal) -> None:
+    assert perdure("run", "--flow", "flows:shop", "--args", '["lamp"]') == 0
+    parent = perdure.json("goal", "list", "--flow", "shop")["goals"][0]["id"]
+    child = perdure.json("goal", "list", "--flow", "delivery")["goals"][0]["id"]
+    assert perdure.json("goal", "fork", parent, "--before", "delivery")["done_again"] == [
+        f"/delivery#0 (its child {child}: /ship#0)"
+    ]
+    assert perdure("goal", "fork", parent, "--before", "delivery", "--resume") == 0
+    assert f"/delivery#0 (its child {child}: /ship#0) was done in {parent} and will be done again." in perdure.err
+    assert Path("shipped.txt").read_text() == "lamp\nlamp\n"

@@ -48,7 +48,8 @@ async def _detail(goals: Goals, goal: GoalView, state: GoalState | None, damage:
     seen = goal
     if state is not None:
         seen = GoalView.of_state(state, is_running=goal.is_running, row=goal.summary)
-        seen = replace(seen, next_goals=await _next_goals(goals, seen, state))
+        below = await goals.effects_below(state)
+        seen = replace(seen, next_goals=await _next_goals(goals, seen, state), child_effects=below)
     children: Sequence[GoalView] = await goals.children_of(goal.id)
     return GoalDetailView(seen, await goals.pending(goal.id), children[::-1], damage)
 

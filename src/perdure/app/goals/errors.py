@@ -122,7 +122,8 @@ def _detail(end: Termination) -> str | None:
 
 
 def _next(result: RunResult, home: Path | None, now_us: int | None = None) -> list[NextCommand]:
-    own = next_commands(summarise(result.state, queue=result.queue), result.state, now_us=now_us)
+    row = summarise(result.state, queue=result.queue)
+    own = next_commands(row, result.state, now_us=now_us, children=result.child_effects)
     below = [command for child in result.next_goals for command in child.next]
     commands = [*own, *below] if result.state.termination is not None else below or own
     return [*with_home(commands, home)]

@@ -9,12 +9,15 @@ from perdure.app.change_feed.feed import ChangeFeed
 from perdure.app.change_feed.following import follow_pages
 from perdure.app.change_feed.shared_views import SharedViews
 from perdure.app.goals.arguments import validate
+from perdure.app.goals.updates.child_effects import read_child_effects
 from perdure.app.home.system import observer
 from perdure.app.wire.goal_view import GoalView
+from perdure.app.wire.next_commands import is_continued_by_fork
 from perdure.errors import Conflict, Damaged, NotFound, Unavailable
 from perdure.kernel.events import Event, GoalBegun
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.history.compare import Parted, compare
+from perdure.kernel.history.repetition import ChildEffects
 from perdure.kernel.history.replay import Replayed, replay, require_unchanged
 from perdure.kernel.ports import Clock, GoalStore, InboxRow, Leases, Summary, Worker
 from perdure.settings import implied_home
@@ -77,7 +80,14 @@ class GoalReader:
         row = goal.summary if goal.state is None else (await self.find(goal.id)).summary
         told = replace(goal.summary, queue=row.queue, start_key=row.start_key, deaths=row.deaths)
         ended = state.termination if goal.is_final else None
-        return replace(goal, summary=told, termination=ended, state=state)
+        below = await self.effects_below(state)
+        return replace(goal, summary=told, termination=ended, state=state, child_effects=below)
+
+    async def effects_below(self, state: GoalState) -> ChildEffects | None:
+        """Return what the children of a goal have done that is continued by a fork; None for any other goal."""
+        if not is_continued_by_fork(state):
+            return None
+        return await read_child_effects(self._store.load, state.calls.values())
 
     async def history(self, prefix: str) -> Sequence[Event]:
         """Return all events of a goal; a fork's begin with its parents'."""

@@ -109,7 +109,7 @@ class GoalRuns(GoalLists, ABC):
             goal_id = summary.goal_id
             state = await self.state(goal_id) if summary.is_final else None
             if state is not None and state.termination is not None:  # else it was reopened between the two reads
-                return RunResult("ended", state, summary.queue, is_recorded=True)
+                return await self.children.with_waits(RunResult("ended", state, summary.queue, is_recorded=True))
             with suppress(Ended):  # another worker ended it after the first read
                 result = await self._runner.resume_run(
                     goal_id, options or RunOptions(queue=self._queue), limits or Limits()

@@ -10,6 +10,7 @@ from perdure.app.wire.next_commands import NextCommand, next_commands
 from perdure.app.wire.resources.vocabulary import GoalStatus
 from perdure.kernel.events import Termination, ToolError
 from perdure.kernel.fold import GoalState
+from perdure.kernel.history.repetition import ChildEffects
 from perdure.kernel.summary import Summary, summarise
 from perdure.moments import iso
 
@@ -62,6 +63,8 @@ class GoalView:
     """What its events say; None in a list. The next commands are exact only with it."""
     next_goals: Sequence["GoalView"] = ()
     """The goals to continue with: the descendants that it waits for, or, when it has ended, its parent."""
+    child_effects: ChildEffects | None = field(default=None, repr=False, compare=False)
+    """What its children have done, of a goal that is continued by a fork; None when that was not read."""
 
     @overload
     @classmethod
@@ -125,7 +128,7 @@ class GoalView:
     def next(self) -> Sequence[NextCommand]:
         """The commands that a person can run next, the best first."""
         others = [command for goal in self.next_goals for command in goal.next]
-        own = next_commands(self.summary, self.state, is_running=self.is_running)
+        own = next_commands(self.summary, self.state, is_running=self.is_running, children=self.child_effects)
         return [*own, *others] if self.is_final else others or own
 
     @property

@@ -18,7 +18,13 @@ from perdure.kernel.calls.decisions import missed_deadlines, timed_out
 from perdure.kernel.events import Ask, LimitName, Reopened, Wait
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.history.reopening import NotRetried, plan_retry
-from perdure.kernel.history.repetition import cleanup_steps, unresolved_after
+from perdure.kernel.history.repetition import (
+    NO_CHILDREN,
+    ChildEffects,
+    cleanup_steps,
+    name_unresolved,
+    unresolved_after,
+)
 from perdure.kernel.recovery import WITHOUT_RESULT
 from perdure.kernel.summary import Summary
 from perdure.minds.flow.scripts import is_of_script, run_again, script_command
@@ -55,11 +61,16 @@ class NextCommand:
 
 
 def next_commands(
-    goal: Summary, state: GoalState | None = None, *, is_running: bool = False, now_us: int | None = None
+    goal: Summary,
+    state: GoalState | None = None,
+    *,
+    is_running: bool = False,
+    now_us: int | None = None,
+    children: ChildEffects | None = None,
 ) -> Sequence[NextCommand]:
     """Return the commands that fit a goal, the best first; a goal that needs none has none.
 
-    A state that is older or newer than the summary is not used.
+    A state that is older or newer than the summary is not used. `children` is what its children have done, if known.
     """
     known = state if state is not None and state.head.seq == goal.last_seq else None
     now_us = time.time_ns() // 1000 if now_us is None else now_us
@@ -67,9 +78,9 @@ def next_commands(
         case "done":
             return ()
         case "failed":
-            return (_retry(goal),) if known is None else tuple(_after_failure(goal, known))
+            return (_retry(goal),) if known is None else tuple(_after_failure(goal, known, children))
         case "cancelled":
-            return (_after_cancel(goal, known),)
+            return (_after_cancel(goal, known, children),)
         case _:
             return tuple(_unfinished(goal, known, is_running=is_running, now_us=now_us))
 
@@ -274,19 +285,30 @@ def _why_retried(state: GoalState, planned: Reopened) -> str:
     return " ".join(said) or "Retry what failed, when the cause is fixed."
 
 
-def _after_failure(goal: Summary, state: GoalState) -> Iterator[NextCommand]:
+def is_continued_by_fork(state: GoalState) -> bool:
+    """Tell whether what comes next for a goal is a fork: it was cancelled, or failed and cannot be retried."""
+    if state.status != "failed":
+        return state.status == "cancelled"
+    try:
+        plan_retry(state, by="person")
+    except NotRetried:
+        return True
+    return False
+
+
+def _after_failure(goal: Summary, state: GoalState, children: ChildEffects | None) -> Iterator[NextCommand]:
     try:
         planned = plan_retry(state, by="person")
     except NotRetried as error:
         if error.before is not None:
-            yield _fork_before(state, error.before, error.what)
+            yield _fork_before(state, error.before, error.what, children)
         return
     yield _retry(goal, _why_retried(state, planned))
     if is_of_script(state.begun.mind):
         yield _run_script(state, "Then run the goal.")
 
 
-def _after_cancel(goal: Summary, state: GoalState | None) -> NextCommand:
+def _after_cancel(goal: Summary, state: GoalState | None, children: ChildEffects | None) -> NextCommand:
     """Offer a fork at the first step that the cancellation cut off, else after the last one."""
     if state is None:
         return _show(goal, "Show its steps. A cancelled goal continues only as a fork.")
@@ -298,7 +320,7 @@ def _after_cancel(goal: Summary, state: GoalState | None) -> NextCommand:
     for call in _cut_off(state) if state.cancel is not None else state.calls.values():
         if call.is_open or is_cancelled_by_flow(call):
             why = f"Continue as a new goal before {call.call.step}, which was cut off."
-            return _fork_before(state, call.call.step, why)
+            return _fork_before(state, call.call.step, why, children)
     last = next(reversed(state.calls.values()), None)
     if last is None:
         return NextCommand(_perdure("goal", "fork", state.goal_id, "--at", "1"), "Begin again as a new goal.")
@@ -306,15 +328,19 @@ def _after_cancel(goal: Summary, state: GoalState | None) -> NextCommand:
     return NextCommand(command, f"Continue as a new goal after {last.call.step}, the last step.")
 
 
-def _fork_before(state: GoalState, step: str, why: str) -> NextCommand:
-    """Offer a fork before a step, with what it repeats although it may have happened."""
+def _fork_before(state: GoalState, step: str, why: str, children: ChildEffects | None) -> NextCommand:
+    """Offer a fork before a step, with what it repeats although it may have happened.
+
+    Where it is not known what the children have done that the fork starts again, the fork itself finds that out.
+    """
     first = next(call for call in state.calls.values() if call.call.step == step)
-    at_risk = unresolved_after(state, first.seq - 1)
-    steps = list(dict.fromkeys(call.call.step for call in at_risk))
-    repeats = [word for each in steps for word in ("--repeat", each)]
+    known = NO_CHILDREN if children is None else children
+    at_risk = {call.call.step: call for call in unresolved_after(state, first.seq - 1, known)}
+    repeats = [word for each in at_risk for word in ("--repeat", each)]
     command = _perdure("goal", "fork", state.goal_id, "--before", step, *repeats)
-    warning = f" {', '.join(steps)} may have happened, and the fork would repeat that: find that out first."
-    return NextCommand(command, f"{why}{warning if steps else ''}")
+    said = ", ".join(name_unresolved(call, known) for call in at_risk.values())
+    warning = f" {said} may have happened, and the fork would repeat that: find that out first." if at_risk else ""
+    return NextCommand(command, f"{why}{warning}")
 
 
 def _cut_off(state: GoalState) -> list[CallState]:

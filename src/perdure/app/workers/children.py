@@ -8,23 +8,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from perdure.app.goals.arguments.run_options import Reopening, RunOptions
+from perdure.app.goals.arguments.run_options import RunOptions
 from perdure.app.wire.goal_view import GoalView
 from perdure.errors import Conflict, Damaged, Invalid, KeyTaken, NotFound, PerdureError
 from perdure.kernel.calls.children import (
-    CHILD_FAILED,
     MAX_DEPTH,
     TOO_DEEP,
-    child_goal_id,
-    child_of,
     open_children,
     outcome_of,
     start_key,
 )
 from perdure.kernel.calls.cleanup import PARENT
 from perdure.kernel.events import Event, GoalBegun, Limits, MindSpec, ParentCall, ToolCall, ToolError, ToolOutput
-from perdure.kernel.fold import CallState, GoalState
-from perdure.kernel.history.reopening import NotRetried, plan_retry
+from perdure.kernel.fold import GoalState
+from perdure.kernel.history.reopening import NotRetried
 from perdure.kernel.journal import Journal
 from perdure.kernel.loop import RunResult
 from perdure.kernel.ports import GoalDirectory, Owned, StateStore
@@ -229,13 +226,15 @@ class HomeChildren:
     async def after_run(self, result: RunResult) -> RunResult:
         """Record the end of a child in its parent, and name the goals that come next: the parent, or the children."""
         parent = await self.settle_parent(result.state)
-        return await self.with_waits(result) if parent is None else replace(result, next_goals=(parent,))
+        result = await self.with_waits(result)
+        return result if parent is None else replace(result, next_goals=(parent,))
 
     async def with_waits(self, result: RunResult) -> RunResult:
-        """Name the children that a goal waits for."""
-        if result.state.waiting_for != "child":
-            return result
-        return replace(result, next_goals=await self.waiting(result.state))
+        """Name the children that a goal waits for, or say what they have done, if a fork would do that again."""
+        effects = await self._goals.effects_below(result.state)
+        if result.state.waiting_for == "child":
+            return replace(result, next_goals=await self.waiting(result.state))
+        return result if effects is None else replace(result, child_effects=effects)
 
     async def waiting(self, state: GoalState) -> list[GoalView]:
         """Return the goals that a goal waits for in the end: its children, or theirs, each with its state."""
@@ -246,62 +245,6 @@ class HomeChildren:
                 below = [] if child.state is None else await self.waiting(child.state)
                 found += below or [child]
         return found
-
-    async def reopen_failed(self, state: GoalState, again: Reopening) -> None:
-        """Reopen the failed children that a failed goal has ended by, and theirs, before the goal itself.
-
-        Raises: Conflict, which names the child, when one cannot be retried; nothing is reopened then.
-        """
-        failed = await self._failed_children(state)
-        for child in reversed(failed):
-            reopening = Reopening(reason=again.reason, by=again.by)
-            with suppress(Owned):  # another caller retries it
-                await self._runner.enqueue_reopened(child.id, RunOptions(queue=child.summary.queue), reopening)
-
-    async def _failed_children(self, state: GoalState) -> list[GoalView]:
-        """Return the failed goals below a failed goal that its retry reopens, the nearest first."""
-        found: list[GoalView] = []
-        for call_id in plan_retry(state, by="person").again:
-            call = state.calls[call_id]
-            if not (_is_own_child(state, call) and _was_started(call)):
-                continue
-            child = await self._child_to_retry(state.goal_id, child_of(call))
-            if child is not None and child.state is not None:
-                found += [child, *await self._failed_children(child.state)]
-        return found
-
-    async def _child_to_retry(self, parent_id: str, goal_id: str) -> GoalView | None:
-        """Return a failed child; None for one that was retried by hand and is done or unfinished.
-
-        Raises: NotRetried when it cannot be retried.
-        """
-        try:
-            child = await self._goals.look_into(await self._goals.get(goal_id))
-            if child.status not in ("failed", "cancelled"):
-                return None
-            if child.state is not None:
-                plan_retry(child.state, by="person")
-        except NotRetried as error:
-            what = f"{parent_id} cannot be retried, because its child cannot: {error.what}"
-            raise NotRetried(what, goal_id, error.before) from error
-        except NotFound as error:
-            raise NotRetried(
-                f"{parent_id} cannot be retried, because its child is gone: {error.detail}", goal_id
-            ) from error
-        return child
-
-
-def _is_own_child(state: GoalState, call: CallState) -> bool:
-    """Return whether a call is of a child that this goal started itself, and not the goal that it was forked from."""
-    if not call.is_child or not isinstance(call.call, ToolCall):
-        return False
-    return child_of(call) == child_goal_id(state.goal_id, call.call.step, str(call.call.arguments.get("flow")))
-
-
-def _was_started(call: CallState) -> bool:
-    """Return whether a child whose call has failed was there at all: its key may have been taken."""
-    error = call.outcome.error if call.outcome is not None else None
-    return error is not None and error.code == CHILD_FAILED
 
 
 def _not_started(call: ToolCall, code: str, why: str) -> ToolOutput:

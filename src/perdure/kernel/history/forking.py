@@ -8,7 +8,19 @@ from perdure.errors import Conflict, Invalid, NotFound
 from perdure.kernel.events import Event
 from perdure.kernel.fold import CallState, GoalState, apply, fold
 from perdure.kernel.history.reopening import NotRetried, plan_retry
-from perdure.kernel.history.repetition import begun_once, cleanup_steps, done_after, is_unresolved, unresolved_after
+from perdure.kernel.history.repetition import (
+    NO_CHILDREN,
+    ChildEffects,
+    begun_once,
+    child_effects,
+    child_of,
+    cleanup_steps,
+    done_after,
+    is_unresolved,
+    named,
+    restarted_children,
+    unresolved_after,
+)
 from perdure.kernel.history.step_names import NamedStep, named_step, short_name
 
 
@@ -29,13 +41,13 @@ class ForkRequest:
             raise Invalid(f"A fork needs exactly one of --before STEP, --after STEP and --at SEQ; found {found}.")
 
 
-def fork_point(events: Sequence[Event], asked: ForkRequest) -> int:
+def fork_point(events: Sequence[Event], asked: ForkRequest, children: ChildEffects = NO_CHILDREN) -> int:
     """Return the last event that a fork shares with a goal.
 
     Raises: what `asked_point` and `require_accepted` raise.
     """
     seq = asked_point(events, asked)
-    require_accepted(events, seq, asked)
+    require_accepted(events, seq, asked, children)
     return seq
 
 
@@ -56,28 +68,31 @@ def asked_point(events: Sequence[Event], asked: ForkRequest) -> int:
     return seq
 
 
-def require_accepted(events: Sequence[Event], seq: int, asked: ForkRequest) -> None:
+def require_accepted(
+    events: Sequence[Event], seq: int, asked: ForkRequest, children: ChildEffects = NO_CHILDREN
+) -> None:
     """Check that a fork at an event repeats nothing that nobody has asked for.
 
     Calls that are open at that event are void in the fork, and their steps are called again; so are the steps that were
     begun after it. A `once` call that may have happened is repeated only if `repeat` names its step. What was done for
     certain after the event is done again: that is what a fork is for. A fork does not undo what the cleanup of a
-    cancelled goal did, and leaves it out only if `repeat` names these steps.
+    cancelled goal did, and leaves it out only if `repeat` names these steps. The fork starts a child whose call is void
+    or comes after the event from its beginning, so the call counts as what the child and those below it have done.
 
     Raises: Invalid and NotFound for `repeat`; Conflict when the goal has ended there, or the fork is not accepted.
     """
-    state, there = _with_voided(events), fold(events[:seq])
+    state, there = with_voided(events), fold(events[:seq])
     repeated = {_repeated_step(state, there, name) for name in asked.repeat}
-    at_risk = [call for call in _at_risk(state, there) if call.call.step not in repeated]
+    at_risk = [call for call in _at_risk(state, there, children) if call.call.step not in repeated]
     if cleaned := [step for step in cleanup_steps(state) if step not in repeated]:
         raise _would_leave_cleanup(state, cleaned, at_risk)
     if there.termination is not None:
         raise Conflict(
             f"Event {seq} of {state.goal_id} is its end ({there.termination.reason}): a fork there has nothing left to"
-            f" run. Fork it earlier: {_last_before(events, seq)}."
+            f" run. Fork it earlier: {_last_before(events, seq, children)}."
         )
     if at_risk:
-        raise _would_repeat(events, state, seq, at_risk)
+        raise _would_repeat(events, state, seq, at_risk, children)
 
 
 def fork_before_damage(events: Sequence[Event]) -> str:
@@ -85,19 +100,20 @@ def fork_before_damage(events: Sequence[Event]) -> str:
     return _last_before(events, len(events) + 1)
 
 
-def _with_voided(events: Sequence[Event]) -> GoalState:
-    """Return the state of a goal, with the `once` calls that forks in its history have voided."""
+def with_voided(events: Sequence[Event]) -> GoalState:
+    """Return the state of a goal, with the calls that forks in its history have voided: `once` ones, and children."""
     state, voided = fold(events[:1]), dict[str, CallState]()
     for event in events[1:]:
         if event.type == "goal":
-            voided |= {call.call.call_id: call for call in begun_once(state)}
+            begun = [*begun_once(state), *(call for call in state.open_calls.values() if call.is_child)]
+            voided |= {call.call.call_id: call for call in begun}
         apply(state, event)
     return replace(state, calls=voided | state.calls) if voided else state
 
 
-def _at_risk(state: GoalState, there: GoalState) -> list[CallState]:
+def _at_risk(state: GoalState, there: GoalState, children: ChildEffects) -> list[CallState]:
     """Return the `once` calls that may have happened and that a fork would call again, in the order of their begin."""
-    return [*begun_once(there), *unresolved_after(state, there.head.seq)]
+    return [*begun_once(there, children), *unresolved_after(state, there.head.seq, children)]
 
 
 def _asked_seq(state: GoalState, asked: ForkRequest) -> int:
@@ -144,7 +160,7 @@ def _repeated_step(state: GoalState, there: GoalState, name: str) -> str:
     except NotFound:
         return named_step(state, name).step
     later = (call for call in state.calls.values() if call.seq > there.head.seq)
-    if all(call.call.step != step for call in (*there.open_calls.values(), *later)):
+    if all(call.call.step != step for call in (*there.open_calls.values(), *restarted_children(there), *later)):
         raise Invalid(
             f"--repeat {name}: {step} is settled at event {there.head.seq}, and the fork keeps its outcome. Remove that"
             " --repeat. To call the step again, use --before."
@@ -161,29 +177,43 @@ def _would_leave_cleanup(state: GoalState, cleaned: Sequence[str], at_risk: Sequ
     )
 
 
-def _would_repeat(events: Sequence[Event], state: GoalState, seq: int, at_risk: Sequence[CallState]) -> Conflict:
+def _would_repeat(
+    events: Sequence[Event], state: GoalState, seq: int, at_risk: Sequence[CallState], children: ChildEffects
+) -> Conflict:
     steps = list(dict.fromkeys(call.call.step for call in at_risk))
     effects, are, them = ("Its effect", "is", "it") if len(steps) == 1 else ("Their effects", "are", "them")
-    unresolved = [call for call in at_risk if is_unresolved(state.calls.get(call.call.call_id, call))]
+    unresolved = [call for call in at_risk if is_unresolved(state.calls.get(call.call.call_id, call), children)]
+    names = ", ".join(dict.fromkeys(_said(call, children, is_settled=not unresolved) for call in at_risk))
     if unresolved:
-        names = ", ".join(dict.fromkeys(call.call.call_id for call in at_risk))
         why = (
             f"A fork of {state.goal_id} at event {seq} would repeat {names}, which {are} `once`."
             f" {effects} may have happened."
         )
     else:
         why = (
-            f"Event {seq} of {state.goal_id} lies between the intent and the outcome of {', '.join(steps)}, which {are}"
+            f"Event {seq} of {state.goal_id} lies between the intent and the outcome of {names}, which {are}"
             f" `once`. {effects} may have happened, and the fork would repeat {them} without notice."
         )
     return Conflict(
         f"{why} Nothing was forked.{_settling(state, unresolved)} To repeat {them}, add"
-        f" {' '.join(_repeats(state, steps))}.{_elsewhere(events, state, seq)}"
+        f" {' '.join(_repeats(state, steps))}.{_elsewhere(events, state, seq, children)}"
     )
+
+
+def _said(call: CallState, children: ChildEffects, *, is_settled: bool) -> str:
+    """Name what would be repeated: a call, a step whose outcome is known, or what a child has done."""
+    inside = child_effects(call, children).all
+    if inside:
+        return named(call, inside)
+    return call.call.step if is_settled else call.call.call_id
 
 
 def _settling(state: GoalState, unresolved: Sequence[CallState]) -> str:
     """Say how to settle in the goal itself whether its calls have happened."""
+    below = [child for call in unresolved if (child := child_of(call)) is not None]
+    if below:
+        looks = "; ".join(shlex.join(["perdure", "goal", "show", child]) for child in dict.fromkeys(below))
+        return f" Look first at what the child has done: {looks}."
     if not unresolved:
         return ""
     call_ids = {call.call.call_id for call in unresolved}
@@ -207,15 +237,15 @@ def _is_asked_by_retry(state: GoalState, call_ids: Collection[str]) -> bool:
         return False
 
 
-def _elsewhere(events: Sequence[Event], state: GoalState, seq: int) -> str:
+def _elsewhere(events: Sequence[Event], state: GoalState, seq: int, children: ChildEffects) -> str:
     """Offer the next point that is accepted, else the last one before, and say what a fork there does again."""
-    accepted = _accepted_points(events, state)
+    accepted = _accepted_points(events, state, children)
     later = next((each for each in accepted if each > seq), None)
     found = later if later is not None else max((each for each in accepted if each < seq), default=None)
     if found is None:
         return ""
     option = _option(fold(events), found, is_after=later is not None)
-    again = done_after(state, found)
+    again = done_after(state, found, children)
     if not again:
         return f" Or fork where nothing is repeated: {option}."
     return f" Or fork with {option}, which does {', '.join(again)} again."
@@ -225,31 +255,31 @@ def _repeats(state: GoalState, steps: Iterable[str]) -> list[str]:
     return [f"--repeat {_typed(state, step)}" for step in dict.fromkeys(steps)]
 
 
-def _quiet_points(events: Sequence[Event]) -> list[int]:
+def _quiet_points(events: Sequence[Event], children: ChildEffects) -> list[int]:
     """Return the events where a goal goes on and no `once` call is open; the first event always is one."""
     state, quiet = fold(events[:1]), [events[0].seq]
     for event in events[1:]:
         apply(state, event)
-        if state.termination is None and state.cancel is None and not begun_once(state):
+        if state.termination is None and state.cancel is None and not begun_once(state, children):
             quiet.append(event.seq)
     return quiet
 
 
-def _accepted_points(events: Sequence[Event], state: GoalState) -> list[int]:
+def _accepted_points(events: Sequence[Event], state: GoalState, children: ChildEffects) -> list[int]:
     """Return the events at which a fork is accepted without any `repeat`."""
     if cleanup_steps(state):
         return []
-    last = max((call.seq for call in unresolved_after(state, 0)), default=0)
-    return [seq for seq in _quiet_points(events) if seq >= last]
+    last = max((call.seq for call in unresolved_after(state, 0, children)), default=0)
+    return [seq for seq in _quiet_points(events, children) if seq >= last]
 
 
-def _last_before(events: Sequence[Event], seq: int) -> str:
+def _last_before(events: Sequence[Event], seq: int, children: ChildEffects = NO_CHILDREN) -> str:
     """Return the options of the last fork before an event that is accepted, else of one with `repeat`."""
-    state = _with_voided(events)
-    accepted = [each for each in _accepted_points(events, state) if each < seq]
-    found = max(accepted or [each for each in _quiet_points(events) if each < seq])
+    state = with_voided(events)
+    accepted = [each for each in _accepted_points(events, state, children) if each < seq]
+    found = max(accepted or [each for each in _quiet_points(events, children) if each < seq])
     option = _option(fold(events), found, is_after=False)
-    at_risk = [] if accepted else _at_risk(state, fold(events[:found]))
+    at_risk = [] if accepted else _at_risk(state, fold(events[:found]), children)
     return " ".join([option, *_repeats(state, (call.call.step for call in at_risk))])
 
 

@@ -4,11 +4,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from perdure.app.goals.updates.child_effects import read_child_effects
 from perdure.app.wire.goal_view import GoalView
 from perdure.app.workers.runner import Runner
 from perdure.errors import Conflict, Damaged, Invalid, KeyTaken, NotFound
 from perdure.kernel.events import Event
-from perdure.kernel.history.forking import ForkRequest, asked_point, require_accepted
+from perdure.kernel.history.forking import ForkRequest, asked_point, require_accepted, with_voided
 from perdure.kernel.history.replay import DamagedEvent, require_unchanged
 from perdure.kernel.ports import GoalFilter, GoalStore, Summary
 
@@ -62,7 +63,8 @@ class GoalForks:
         place = await self._place(goal, request)
         if key is not None and (known := await self._made_by(key, place, take_key=take_key)) is not None:
             return known
-        require_accepted(place.events, place.seq, request)  # not before: a fork that was made stays made
+        children = await read_child_effects(self._store.load, with_voided(place.events).calls.values())
+        require_accepted(place.events, place.seq, request, children)  # not before: a fork that was made stays made
         if take_key and goal.start_key is None:
             raise Invalid(f"{goal.goal_id} has no start key that a fork could take. Fork it without --take-key.")
         try:

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from perdure.app.goals.arguments.run_options import Reopening, RunOptions
+from perdure.app.goals.updates.child_retries import ChildRetries
 from perdure.app.wire.goal_view import GoalView
 from perdure.errors import Conflict, KeyTaken
 from perdure.kernel.history.reopening import is_retry_as_given
@@ -22,6 +23,7 @@ class GoalRetries:
         self._store = store
         self._inbox = inbox
         self._runner = runner
+        self._children = ChildRetries(goals, store, runner)
 
     async def reopen(self, goal_id: str, options: RunOptions, again: Reopening) -> RunResult:
         """Reopen a failed goal and run it until it ends, waits or is stopped. See Goals.retry.
@@ -77,4 +79,4 @@ class GoalRetries:
 
         Raises: NotRetried when the goal or a child cannot be retried; Damaged.
         """
-        await self._goals.children.reopen_failed(await self._goals.state(goal_id), again)
+        await self._children.reopen_failed(await self._goals.state(goal_id), again)

@@ -9,6 +9,7 @@ from typing import Annotated, TypedDict
 import typer
 
 from perdure.app import open_home
+from perdure.app.goals.updates.child_effects import read_child_effects
 from perdure.app.wire.goal_view import GoalView
 from perdure.errors import Damaged, Invalid
 from perdure.interfaces.cli.command import Options, command
@@ -150,7 +151,9 @@ async def _done_again(goals: GoalPorts, goal: str, fork: GoalView) -> list[str]:
     if origin is None:
         return []
     try:
-        return done_after(fold(await goals.reader.history(goal)), origin.seq)
+        state = fold(await goals.reader.history(goal))
+        children = await read_child_effects(goals.reader.history, state.calls.values())
+        return done_after(state, origin.seq, children)
     except Damaged:
         return []
 

@@ -137,7 +137,11 @@ class Stage:
         Raises: Unavailable, BrokenPipeError when not all of the output could be written.
         """
         state = result.state
-        seen = replace(GoalView.of_state(state, queue=result.queue), next_goals=result.next_goals)
+        seen = replace(
+            GoalView.of_state(state, queue=result.queue),
+            next_goals=result.next_goals,
+            child_effects=result.child_effects,
+        )
         if self._goal_id != state.goal_id:
             self.view.show_again(state)
         why = state.termination.detail if state.termination else None
