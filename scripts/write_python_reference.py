@@ -23,7 +23,7 @@ from perdure.app.wire.resources.builder import AssemblyResult, NewSession, NextT
 from perdure.app.wire.resources.events import GoalEvent
 from perdure.app.wire.resources.goals import Call, Goal, GoalDetail
 from perdure.app.wire.resources.memory import AddedRecord, RelatedMatch, SearchMatch
-from perdure.client import Client, bots, builder, chat, goals, memory
+from perdure.client import Client, bots, builder, chat, goals, memory, models
 
 INTRODUCTION = """\
 Begin with the [tutorial](../tutorial.md); how to [write a flow](../how-to/write-a-flow.md) and
@@ -59,6 +59,7 @@ CLIENT = (
     (chat.Chat, "chat"),
     (bots.Bots, "client.bots"),
     (memory.Memory, "client.memory"),
+    (models.Models, "client.models"),
 )
 RESOURCES = (
     *(("Goal", Goal), ("GoalDetail", GoalDetail), ("Call", Call), ("GoalEvent", GoalEvent)),

@@ -23,7 +23,10 @@ settings.register_profile("torture", deadline=None)
 settings.load_profile("torture" if "PERDURE_TORTURE" in os.environ else "suite")
 
 BACKENDS = ("sqlite", "postgresql")
-MODEL_VARIABLES = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OLLAMA_HOST")
+MODEL_VARIABLES = (
+    *("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
+    *("GOOGLE_API_KEY", "GEMINI_API_KEY", "OLLAMA_HOST", "OLLAMA_API_KEY"),
+)
 
 
 def _ignore_hangup(_number: int, _frame: object) -> None:

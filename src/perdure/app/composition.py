@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from perdure.app.builder.skills import Skills
     from perdure.app.goals.goals import Goals
     from perdure.app.memory.memory import HomeMemory
+    from perdure.app.models.models import Models
     from perdure.kernel.ports import IdempotencyKeys, Leases
 
 
@@ -43,6 +44,7 @@ class Perdure:
         self._forge: Forge | None = None
         self._bots: Bots | None = None
         self._skills: Skills | None = None
+        self._models: Models | None = None
 
     def __repr__(self) -> str:
         return f"<Perdure home={str(self.settings.home)!r}>"
@@ -110,6 +112,15 @@ class Perdure:
         return self._skills
 
     @property
+    def models(self) -> "Models":
+        """The models that goals of this home can ask."""
+        if self._models is None:
+            from perdure.app.models.models import Models
+
+            self._models = Models(self.settings)
+        return self._models
+
+    @property
     def keys(self) -> "IdempotencyKeys":
         """The calls that were made under a key."""
         from perdure.store.idempotency import SqlIdempotencyKeys
@@ -122,6 +133,8 @@ class Perdure:
             await self._memory.close()
         if self._goals is not None:
             await self._goals.close()
+        if self._models is not None:
+            await self._models.close()
 
     @classmethod
     def open(

@@ -8,6 +8,7 @@ from perdure.client.builder import Builder
 from perdure.client.connection import Connection
 from perdure.client.goals import Goals
 from perdure.client.memory import Memory
+from perdure.client.models import Models
 
 
 class Client:
@@ -19,6 +20,7 @@ class Client:
         self.builder = Builder(self._connection)
         self.bots = Bots(self._connection)
         self.memory = Memory(self._connection)
+        self.models = Models(self._connection)
 
     async def request(self, method: str, path: str, body: Any = None, **more: Any) -> Any:
         """Send any other request under `/api/v1`, and return the data of its answer."""

@@ -32,6 +32,8 @@ def test_every_setting_is_shown_with_its_origin(
         "wake_cli_goals": ("true", "default"),
         "goals.keep_days": ("0", "default"),
         "goals.cancel_grace_s": ("60", "default"),
+        "model.default": ("", "default"),
+        "model.fallbacks": ("", "default"),
         "memory.enabled": ("true", "default"),
         "memory.retention_days": ("90", "default"),
         "memory.max_matches": ("3", "default"),
@@ -110,3 +112,15 @@ def test_a_mistake_in_the_settings_of_the_memory_is_told_beside_the_others(
     assert "memory.max_matches is '99' (user config.toml); expected a whole number from 1 to 20." in said
     assert run(["config", "show", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["problems"]) == 2
+
+
+def test_a_table_of_a_model_is_shown_without_a_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "secrets").mkdir()
+    (home / "secrets" / "LOCAL_KEY").write_text("sk-canary-5f1d")
+    (home / "config.toml").write_text('[models."ollama:qwen3"]\ncontext_window = 4096\napi_key = "secret:LOCAL_KEY"')
+    found = shown(capsys)
+    assert found['models."ollama:qwen3".context_window'] == ("4096", "user config.toml")
+    assert found['models."ollama:qwen3".api_key'] == ("secret:LOCAL_KEY", "user config.toml")
+    assert "canary" not in str(found)

@@ -153,3 +153,36 @@ def test_the_doctor_looks_at_the_memory(home: Path, capsys: pytest.CaptureFixtur
     (home / "state").mkdir()
     (home / "state" / "memory.failed").write_text("")
     assert checks(capsys, code=7)["memory"]["status"] == "fail"
+
+
+DEFAULTS = (
+    ("", "", "ok", "none is configured; `perdure model list` shows what can be"),
+    ("openai:m", "", "warn", "openai:m needs a key: perdure model login openai"),
+    ("openai:m", "sk-canary-5f1d", "ok", "openai:m, key from environment OPENAI_API_KEY"),
+    ("ollama:m", "", "ok", "ollama:m, no key"),
+    ("gguf:/no/such.gguf", "", "warn", "gguf:/no/such.gguf needs the "),
+    ("nonsense", "", "fail", "'nonsense' is not the name of a model"),
+)
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("default", DEFAULTS)
+def test_the_doctor_looks_at_the_default_model(
+    default: tuple[str, str, str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, key, status, said = default
+    monkeypatch.setenv("PERDURE_MODEL", name)
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    found = checks(capsys, code=2 if status == "fail" else 0)["models"]
+    assert (found["status"], found["detail"][: len(said)]) == (status, said)
+    assert "canary" not in found["detail"]
+
+
+def test_a_secret_that_others_can_read_is_made_private(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / "secrets").mkdir(mode=0o700)
+    secret = home / "secrets" / "OPENAI_API_KEY"
+    secret.write_text("sk-canary-5f1d")
+    secret.chmod(0o644)
+    assert checks(capsys)["home"]["status"] == "warn"
+    assert checks(capsys, "--fix")["home"]["status"] == "ok"
+    assert secret.stat().st_mode & 0o777 == 0o600

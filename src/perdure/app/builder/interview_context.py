@@ -11,6 +11,7 @@ from perdure.forge.categories import purpose_of
 from perdure.forge.ports import BotStore, BuilderMemoryEntry, BuilderMemoryStore
 from perdure.forge.state import BuilderState, PastChoice, Surroundings
 from perdure.forge.vocabulary import BotPurpose
+from perdure.minds.model.providers.names import VENDORS
 
 _PAGE = 100
 """How many past choices of a category are read at a time."""
@@ -19,9 +20,10 @@ _ALONE = frozenset({BotPurpose.CODING, BotPurpose.RESEARCH, BotPurpose.CUSTOMER_
 """Purposes that share their category with no other."""
 _MODEL = re.compile(r"[a-z][a-z0-9-]{0,40}:\S{1,150}")
 _BY_VARIABLE = {
-    "OPENAI_API_KEY": "openai:gpt-4.1-mini",
-    "ANTHROPIC_API_KEY": "anthropic:claude-sonnet-4-5",
-    "OLLAMA_HOST": "ollama:llama3.2",
+    "OPENAI_API_KEY": VENDORS["openai"].suggested,
+    "ANTHROPIC_API_KEY": VENDORS["anthropic"].suggested,
+    "GOOGLE_API_KEY": VENDORS["google"].suggested,
+    "OLLAMA_HOST": VENDORS["ollama"].suggested,
 }
 
 

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Literal
 
 from perdure.app import open_home
+from perdure.app.access.secret_files import SECRETS_FOLDER
 from perdure.app.home.startup_code import examine_startup_code
 from perdure.app.home.verification import sample_histories
+from perdure.app.models.models import Models
 from perdure.errors import Damaged, Denied, Invalid, PerdureError, Unavailable, from_os_error
 from perdure.files.folders import FOLDER_MODE
 from perdure.files.opening import FILE_MODE
@@ -48,6 +50,7 @@ async def examine(settings: Settings, *, fix: bool = False) -> list[Check]:
         _examine_sqlite(),
         _examine_memory(settings),
         *_examine_imports(settings),
+        _examine_models(settings),
         _examine_git(),
         Check("python-path", *examine_startup_code()),
     ]
@@ -141,6 +144,23 @@ def _examine_imports(settings: Settings) -> list[Check]:
     return [Check("imports", "ok", ", ".join(names))] if names else []
 
 
+def _examine_models(settings: Settings) -> Check:
+    """Say which model goals ask, and what is missing for it; nothing is sent."""
+    try:
+        known = Models(settings).list()
+    except PerdureError as error:
+        return Check("models", "fail", error.detail, error.exit_code)
+    chosen = next((model for model in known if model["source"] == "default"), None)
+    if chosen is None:
+        return Check("models", "ok", "none is configured; `perdure model list` shows what can be")
+    if chosen["next"] is not None:
+        return Check("models", "warn", f"{chosen['name']} needs {chosen['missing']}: {chosen['next']}")
+    if not chosen["ready"]:
+        return Check("models", "warn", f"{chosen['name']} needs {chosen['missing']}")
+    key = "no key" if chosen["key"] is None else f"key from {chosen['key']}"
+    return Check("models", "ok", f"{chosen['name']}, {key}; `perdure model test` asks it")
+
+
 def _examine_git() -> Check:
     git = shutil.which("git")
     return Check("git", "ok", git) if git else Check("git", "warn", "not found; projects will need it")
@@ -149,7 +169,7 @@ def _examine_git() -> Check:
 def _private_paths(settings: Settings) -> list[Path]:
     """Return what must be private: the home and what is in it. What lies elsewhere is not ours to judge."""
     home = settings.home
-    inside = [*home.iterdir(), *home.glob("logs/*")] if home.is_dir() else []
+    inside = [*home.iterdir(), *home.glob("logs/*"), *home.glob(f"{SECRETS_FOLDER}/*")] if home.is_dir() else []
     return [path for path in (home, *inside) if path.exists() and not path.is_symlink()]
 
 

@@ -22,7 +22,7 @@ from perdure.interfaces.api.dependencies import BASE, Surface
 from perdure.interfaces.api.envelope import ASKED, problem
 from perdure.interfaces.api.openapi import describe
 from perdure.interfaces.api.problems import NoSuchMethod
-from perdure.interfaces.api.routes import approvals, bots, builder, goals, memory, public, skills
+from perdure.interfaces.api.routes import approvals, bots, builder, goals, memory, models, public, skills
 from perdure.interfaces.api.sockets import builder as builder_socket
 from perdure.interfaces.api.sockets import goals as goal_sockets
 from perdure.interfaces.api.sockets.push import refuse
@@ -37,6 +37,7 @@ ROUTERS = (
     (goals.router, BASE),
     (approvals.router, BASE),
     (memory.router, BASE),
+    (models.router, BASE),
 )
 """All there is, and under which path."""
 _MOST_ERRORS = 20

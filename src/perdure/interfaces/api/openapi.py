@@ -25,6 +25,7 @@ _TAGS = {
     "goals": "Goals: start, follow, steer and end them.",
     "approvals": "Calls of all goals that wait for a person.",
     "memory": "Records of the memory.",
+    "models": "Language models that goals can ask.",
 }
 
 

@@ -28,6 +28,7 @@ GROUPS: Mapping[str, tuple[str, str]] = {
     "draft": ("forge.draft", "Interviews that are not finished: list, show, go on, delete."),
     "skill": ("forge.skill", "Skills: list, show, create, edit and validate them."),
     "choice": ("forge.choice", "What was chosen for earlier bots, for suggestions: list, remove, clear."),
+    "model": ("home.model", "Models: list them, try one, store keys, choose the default."),
     "token": ("home.token", "The token that programs show to the server, and URLs for browsers."),
     "db": ("home.db", "The database: migrate, look, verify, back up, restore."),
     "config": ("home.config", "The settings and where each came from."),

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from perdure.app import look_into_home, open_home
+from perdure.app.access.secret_files import SecretFiles
 from perdure.app.home.backup import back_up, restore_backup
 from perdure.app.home.upgrades import upgrade_home
 from perdure.app.home.verification import Progress, verify_database
@@ -102,13 +103,18 @@ async def backup(
     """Write one archive of database, bots, skills and memory, while work goes on."""
     moment = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     target = Path(os.path.abspath((path or Path(f"perdure-{moment}.tar.gz")).expanduser()))
-    manifest = await back_up(options.settings(), target)
+    settings = options.settings()
+    manifest = await back_up(settings, target)
+    secrets = SecretFiles(settings.home)
     size = target.stat().st_size
     count = len(manifest.entries)
     data = {"path": str(target), "size_bytes": size, "files": count, **_about(manifest)}
+    kept_out = secrets.names()
     parts = [f"Wrote {target}: {count} {'file' if count == 1 else 'files'} in {size:,} bytes."]
     parts += [f"Left out, because it is neither a file nor a folder: {name}" for name in manifest.left_out]
-    return Answer(data, parts)
+    if kept_out:
+        parts.append(f"Left out, because they are secrets: {', '.join(kept_out)}. They stay in {secrets.folder}.")
+    return Answer({**data, "secrets_left_out": kept_out}, parts)
 
 
 async def restore(

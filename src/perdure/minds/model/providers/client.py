@@ -16,7 +16,7 @@ from perdure.minds.model.providers.failures import AttemptFailed, Failure, no_ex
 from perdure.minds.model.providers.keys import Keys, Secrets
 from perdure.minds.model.providers.names import BUILT_IN, ModelName, parse_model_name
 from perdure.minds.model.providers.prices import Prices
-from perdure.minds.model.providers.retries import REQUEST_S, Wait, after_failure
+from perdure.minds.model.providers.retries import ATTEMPTS, REQUEST_S, Wait, after_failure
 from perdure.model_settings import ModelDefaults
 
 if TYPE_CHECKING:
@@ -37,12 +37,14 @@ class ProviderClient:
         clock: Clock,
         environment: Mapping[str, str],
         *,
+        attempts: int | None = None,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._keys = Keys(settings, environment, secrets)
         self._prices = Prices(settings)
         self._clock = clock
         self._environment = environment
+        self._attempts = ATTEMPTS if attempts is None else attempts
         self._chance = chance
         self._breakers = Breakers(clock)
         self._connections: Connections | None = None
@@ -97,7 +99,7 @@ class ProviderClient:
             else:
                 self._breakers.record(name.service, None)
                 return answer
-            decided = after_failure(failure, attempt, asked.left_s(self._clock), self._chance)
+            decided = after_failure(failure, attempt, asked.left_s(self._clock), self._chance, self._attempts)
             if not isinstance(decided, Wait):
                 self._breakers.record(name.service, failure)
                 raise self._failed(asked, failure, attempt, decided.retry_after_s)

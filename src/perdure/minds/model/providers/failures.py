@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from perdure.kernel.conversation.parts import FailureCode
+from perdure.minds.model.providers.choice import install_command
 from perdure.minds.model.providers.names import ModelName
 
 _LONGEST_MESSAGE = 400
@@ -84,11 +85,8 @@ def no_key(model: ModelName, names: tuple[str, ...]) -> Failure:
 
 def no_extra(model: ModelName) -> Failure:
     """Return the failure of a provider whose package is not installed."""
-    return Failure(
-        "no_extra",
-        f"{model.text} needs the extra {model.extra!r}, which is not installed.",
-        next=f"pip install 'perdure[{model.extra}]'",
-    )
+    message = f"{model.text} needs the extra {model.extra!r}, which is not installed."
+    return Failure("no_extra", message, next=install_command(model))
 
 
 def login_command(model: ModelName) -> str:

@@ -30,9 +30,9 @@ class Vendor:
 
 
 VENDORS: Mapping[str, Vendor] = {
-    "openai": Vendor(("OPENAI_API_KEY",), "models", "openai:gpt-5.4-mini"),
-    "openai-chat": Vendor(("OPENAI_API_KEY",), "models", "openai-chat:gpt-5.4-mini"),
-    "anthropic": Vendor(("ANTHROPIC_API_KEY",), "anthropic", "anthropic:claude-sonnet-5"),
+    "openai": Vendor(("OPENAI_API_KEY",), "models", "openai:gpt-4.1-mini"),
+    "openai-chat": Vendor(("OPENAI_API_KEY",), "models", "openai-chat:gpt-4.1-mini"),
+    "anthropic": Vendor(("ANTHROPIC_API_KEY",), "anthropic", "anthropic:claude-sonnet-4-5"),
     "google": Vendor(("GOOGLE_API_KEY", "GEMINI_API_KEY"), "google", "google:gemini-3.5-flash"),
     "ollama": Vendor(("OLLAMA_API_KEY",), "models", "ollama:llama3.2"),
     "gguf": Vendor((), "local", "gguf:~/models/model.gguf"),
@@ -99,7 +99,7 @@ def parse_model_name(text: str) -> ModelName:
 
 
 _FORMS = (
-    "Expected provider:name, such as openai:gpt-5.4-mini, anthropic:claude-sonnet-5, ollama:llama3.2,"
+    "Expected provider:name, such as openai:gpt-4.1-mini, anthropic:claude-sonnet-4-5, ollama:llama3.2,"
     " openai-compatible:NAME@http://127.0.0.1:8000/v1 or gguf:/path/to/model.gguf."
 )
 

@@ -30,8 +30,10 @@ class GiveUp:
     """When a later request may succeed, if the provider said so."""
 
 
-def after_failure(failure: Failure, attempt: int, left_s: float, chance: Callable[[], float]) -> Wait | GiveUp:
-    """Decide what follows the failure of an attempt, the first of which is 1.
+def after_failure(
+    failure: Failure, attempt: int, left_s: float, chance: Callable[[], float], most: int = ATTEMPTS
+) -> Wait | GiveUp:
+    """Decide what follows the failure of an attempt, the first of which is 1, and `most` the last.
 
     `left_s` is what is left of the deadline, `chance` returns a number from 0 to 1. A provider that asks for more than
     a minute is not waited for: a goal can be parked until then, and holds no process.
@@ -41,7 +43,7 @@ def after_failure(failure: Failure, attempt: int, left_s: float, chance: Callabl
         return GiveUp()
     if asked_s is not None and asked_s > LONGEST_RETRY_AFTER_S:
         return GiveUp(asked_s)
-    if attempt >= ATTEMPTS:
+    if attempt >= most:
         return GiveUp(asked_s)
     usual_s = WAITS_S[attempt - 1] * (1 - JITTER + 2 * JITTER * chance())
     seconds = usual_s if asked_s is None else asked_s + JITTER * chance()

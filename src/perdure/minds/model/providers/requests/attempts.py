@@ -131,7 +131,8 @@ class Attempt:
     def _said(self, error: Exception) -> str:
         """Return the message of the provider, where it has sent one, else that of the error."""
         found = _provider_message(error.body) if isinstance(error, fault.ModelAPIError) else None
-        return shown_message(found or str(error) or type(error).__name__, self._key)
+        own = _deepest_cause(error) if isinstance(error, fault.ModelConnectionError) else error
+        return shown_message(found or str(own) or type(own).__name__, self._key)
 
 
 _NEVER_RETRIED = (
@@ -149,6 +150,13 @@ _STATUSES: tuple[tuple[type[fault.ModelAPIError], int], ...] = (
     (fault.ModelRequestRejectedError, 400),
 )
 """The statuses of errors that come without one, for example in a stream."""
+
+
+def _deepest_cause(error: BaseException) -> BaseException:
+    """Return what a broken connection began with: the packages above it say no more than that it is broken."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 def _provider_message(body: object) -> str | None:
