@@ -18,11 +18,19 @@ from perdure.client.client import Client
 if TYPE_CHECKING:
     from perdure.app.wire.resources.builder import Session, Turn
     from perdure.app.wire.resources.events import Event
+    from perdure.app.wire.resources.frames import CallProgress
     from perdure.app.wire.resources.goals import Goal, GoalDetail
 
-__all__ = ["Client", "Event", "Goal", "GoalDetail", "Session", "Turn"]
+__all__ = ["CallProgress", "Client", "Event", "Goal", "GoalDetail", "Session", "Turn"]
 
-_RESOURCES = {"Event": "events", "Goal": "goals", "GoalDetail": "goals", "Session": "builder", "Turn": "builder"}
+_RESOURCES = {
+    "CallProgress": "frames",
+    "Event": "events",
+    "Goal": "goals",
+    "GoalDetail": "goals",
+    "Session": "builder",
+    "Turn": "builder",
+}
 
 
 def _resource(name: str) -> Any:

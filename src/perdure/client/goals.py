@@ -1,7 +1,7 @@
 """Goals from elsewhere: start, look, follow, decide."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,6 +14,7 @@ from perdure.client.sockets import open_socket
 from perdure.errors import Unavailable
 
 if TYPE_CHECKING:
+    from perdure.app.wire.resources import frames as wire
     from perdure.app.wire.resources.events import Event
     from perdure.app.wire.resources.goals import Approval, Goal, GoalDetail
 
@@ -91,8 +92,18 @@ class Goals:
             if not found:
                 return
 
-    async def follow(self, goal_id: str, *, after_seq: int = 0, tries: int = 12) -> "AsyncIterator[Event]":
+    async def follow(
+        self,
+        goal_id: str,
+        *,
+        after_seq: int = 0,
+        tries: int = 12,
+        on_progress: "Callable[[wire.CallProgress], object] | None" = None,
+    ) -> "AsyncIterator[Event]":
         """Give the events of a goal after a seq, then those that come, each once and in order, until it has ended.
+
+        `on_progress` is called with what the calls of the goal report while they run in the server, between the events.
+        Of reports that follow each other quickly, some are left out; none is stored.
 
         A connection that breaks is made again, up to so many times in a row (twelve are some forty seconds), and goes
         on after the last event that was given.
@@ -103,9 +114,12 @@ class Goals:
         failures = 0
         while True:
             try:
-                async for event in self._one_connection(goal_id, after_seq):
-                    failures, after_seq = 0, event["seq"]
-                    yield event
+                async for frame in self._one_connection(goal_id, after_seq):
+                    if frame["type"] == "event":
+                        failures, after_seq = 0, frame["event"]["seq"]
+                        yield frame["event"]
+                    elif frame["type"] == "progress" and on_progress is not None:
+                        on_progress({"call_id": frame["call_id"], "text": frame["text"]})
                 goal = await self.get(goal_id)
                 if goal["status"] in _FINAL and goal["last_seq"] == after_seq:
                     return
@@ -213,7 +227,7 @@ class Goals:
         headers = {"Idempotency-Key": key}
         return cast("Goal", await self._connection.data(method, f"/goals{path}", body, headers=headers))
 
-    async def _one_connection(self, goal_id: str, after_seq: int) -> "AsyncIterator[Event]":
+    async def _one_connection(self, goal_id: str, after_seq: int) -> "AsyncIterator[wire.GoalFrame]":
         try:
             path = f"/ws/goals/{plain_step(goal_id)}?after_seq={one_step(str(after_seq))}"
             async with open_socket(self._connection, path) as socket:
@@ -221,7 +235,7 @@ class Goals:
                     frame = orjson.loads(text)
                     if frame["type"] == "error":
                         raise told_by_frame(frame)
-                    yield cast("Event", frame)
+                    yield cast("wire.GoalFrame", frame)
         except InvalidStatus as error:
             if error.response.status_code in (429, 500, 502, 503, 504):
                 raise  # it may be well again, as after a connection that broke

@@ -17,7 +17,7 @@ from perdure import Unavailable
 from perdure.interfaces.api.connections import Ending
 from tests.interfaces.api.serving import Served, served
 from tests.interfaces.api.test_goals import ASKS, waiting
-from tests.interfaces.api.test_streams import heard, opened
+from tests.interfaces.api.test_streams import event_heard, heard, opened
 from tests.postgres import PostgresServer
 
 
@@ -65,7 +65,7 @@ async def test_who_follows_a_goal_is_told_to_come_again_and_can(
     stream = at.http.stream("GET", f"/goals/{goal['id']}/events", headers={"Accept": "text/event-stream"})
     token = at.server.surface.access.token.read() or ""
     async with opened(at.server, token, f"/ws/goals/{goal['id']}") as socket, stream as sent:
-        seen, chunks = await heard(socket), sent.aiter_bytes()
+        seen, chunks = await event_heard(socket), sent.aiter_bytes()
         assert (await anext(chunks)).startswith(b"id: 1\n")
         with database.away():
             at.server.surface.p.goals.feed.wake_all()

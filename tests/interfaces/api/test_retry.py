@@ -16,11 +16,11 @@ from perdure.app.goals.arguments.run_options import RunOptions
 from perdure.client import Client
 from perdure.errors import PerdureError
 from perdure.interfaces.api.server import Running
-from perdure.interfaces.api.streams import pages
+from perdure.interfaces.api.streams import updates
 from perdure.kernel.loop import Loop
 from perdure.kernel.ports import Summary
 from tests.app.serving import become
-from tests.interfaces.api.test_streams import heard, opened
+from tests.interfaces.api.test_streams import events_of, heard, opened
 
 PLAN = "goal: print\nsteps:\n  - {id: fetch, exec: [echo, hi]}\n  - {id: print, exec: [cat, PAPER], needs: [fetch]}\n"
 
@@ -133,8 +133,8 @@ async def test_a_follower_continues_when_the_goal_is_reopened_while_it_reads(
     seen: list[str] = []
     with server.surface.lines.open() as line:
         async with asyncio.timeout(20):
-            async for page in pages(server.surface, line, goal_id, 0):
-                seen += [event.type for event in page]
+            async for page in updates(server.surface, line, goal_id, 0):
+                seen += [event.type for event in events_of(page)]
                 if not going_on and "reopened" in seen:
                     going_on.append(asyncio.create_task(goals.resume_run(goal_id)))
     await asyncio.gather(*going_on)

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,13 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from perdure import Conflict, NotFound
 from perdure.app import Perdure
 from perdure.app.change_feed.history_tail import PAGE_BYTES
+from perdure.app.change_feed.progress import Update
 from perdure.app.change_feed.subscription import MAX_PENDING
 from perdure.client import Client
 from perdure.interfaces.api.connections import Ending
 from perdure.interfaces.api.server import Address, Running, running
-from perdure.interfaces.api.streams import pages
+from perdure.interfaces.api.streams import updates
+from perdure.kernel.events import Event
 from tests.interfaces.api.test_goals import ASKS, ended, waiting
 
 
@@ -31,9 +33,21 @@ async def opened(server: Running, token: str, path: str) -> AsyncIterator[Client
         yield socket
 
 
+async def event_heard(socket: ClientConnection) -> dict[str, Any]:
+    """The event of the next frame; the frame of anything else fails the test."""
+    frame = await heard(socket)
+    assert frame.keys() == {"type", "event"}, frame
+    event: dict[str, Any] = frame["event"]
+    return event
+
+
 async def heard(socket: ClientConnection) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(await asyncio.wait_for(socket.recv(), 10))
     return found
+
+
+def events_of(page: Sequence[Update]) -> list[Event]:
+    return [each for each in page if isinstance(each, Event)]
 
 
 def plan_of(steps: int) -> str:
@@ -51,7 +65,7 @@ async def test_a_socket_gives_every_event_once_and_closes_when_the_goal_has_ende
     async with opened(server, token, f"/ws/goals/{goal['id']}?after_seq=0") as socket:
         with pytest.raises(ConnectionClosed) as closed:
             while True:
-                seqs.append((await heard(socket))["seq"])
+                seqs.append((await event_heard(socket))["seq"])
     assert seqs == list(range(1, (await client.goals.get(goal["id"]))["last_seq"] + 1))
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == 1000
@@ -75,7 +89,7 @@ async def some(socket: ClientConnection, seqs: list[int]) -> bool:
     """Hear of seven events at most; tell whether there are no more to come."""
     try:
         for _ in range(7):
-            event = await heard(socket)
+            event = await event_heard(socket)
             seqs.append(event["seq"])
     except ConnectionClosed:
         return True
@@ -92,7 +106,7 @@ async def test_events_that_another_process_writes_are_heard_of(
         Perdure.open(tmp_path / "home", database_url=migrated_url) as beside,
     ):
         await beside.goals.signal(goal["id"], "paid", 7)
-        event = await heard(socket)
+        event = await event_heard(socket)
     assert (event["type"], event["seq"]) == ("signal", 3)
 
 
@@ -104,7 +118,8 @@ async def test_server_sent_events_go_on_after_the_last_id(client: Client, known:
     assert answer.headers["content-type"].startswith("text/event-stream")
     blocks = answer.text.strip().split("\n\n")
     assert [block.splitlines()[0] for block in blocks] == [f"id: {seq}" for seq in range(5, last + 1)]
-    assert json.loads(blocks[0].splitlines()[1].removeprefix("data: "))["seq"] == 5
+    assert blocks[0].splitlines()[1] == "event: event"
+    assert json.loads(blocks[0].splitlines()[2].removeprefix("data: "))["seq"] == 5
 
 
 async def test_all_goals_that_have_not_ended_come_first_and_then_those_that_change(
@@ -280,7 +295,7 @@ async def test_no_more_of_a_history_is_held_for_a_connection_than_a_page_or_one_
     goal = await client.goals.create(plan=f"goal: much\nsteps:\n{outputs}")
     last = [event["seq"] async for event in client.goals.follow(goal["id"])][-1]
     with server.surface.lines.open() as line:
-        found = [page async for page in pages(server.surface, line, goal["id"], 0)]
+        found = [events_of(page) async for page in updates(server.surface, line, goal["id"], 0)]
     sizes = [sum(len(event.payload) for event in page) for page in found]
     assert max(sizes) > PAGE_BYTES // 2
     assert all(size <= PAGE_BYTES or len(page) == 1 for page, size in zip(found, sizes, strict=True))

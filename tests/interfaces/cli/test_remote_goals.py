@@ -15,7 +15,8 @@ from typing import Any, cast
 
 import pytest
 
-from perdure import Perdure
+from perdure import Goal, GoalWaiting, Perdure, current_step, flow
+from perdure.client import Client
 from perdure.interfaces.cli.errors import run
 from tests.interfaces.cli.on_terminal import CTRL_C, Start
 from tests.interfaces.cli.remote import Both, until
@@ -272,6 +273,38 @@ def _answers(port: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def _report_until_shown() -> str:
+    def is_shown() -> bool:
+        current_step().progress({"percent": 10})
+        return 'step /upload#0: {"percent":10}' in cast("StringIO", sys.stderr).getvalue()
+
+    until(is_shown)
+    return "there"
+
+
+@flow
+async def uploading(goal: Goal) -> str:
+    await goal.ask("Upload?")
+    return await goal.options(name="upload").step(_report_until_shown)
+
+
+@pytest.mark.parametrize("command", ["watch", "resume"])
+def test_what_a_step_at_the_server_reports_is_shown_until_it_has_ended(both: Both, command: str) -> None:
+    async def answered() -> str:
+        async with Perdure.open(both.home) as p:
+            with pytest.raises(GoalWaiting) as waiting:
+                await p.goals.run(uploading)
+        async with Client(both.url, both.token) as client:
+            await client.goals.decide(waiting.value.id, "answer", value="yes")
+            if command == "watch":
+                await client.goals.resume(waiting.value.id)
+        return waiting.value.id
+
+    goal_id = asyncio.run(answered())
+    assert both.remote("goal", command, goal_id) == 0
+    assert both.perdure.out == "there\n"
 
 
 def test_ctrl_c_leaves_the_goal_to_the_server(both: Both, start: Start) -> None:

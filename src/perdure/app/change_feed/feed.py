@@ -13,9 +13,11 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from perdure.app.change_feed.history_tail import HistoryTail
+from perdure.app.change_feed.progress import PendingProgress, ProgressReport
 from perdure.app.change_feed.subscription import Subscription
 from perdure.app.outage_log import OutageLog
 from perdure.errors import PerdureError, Unavailable
+from perdure.kernel.calls.progress import CallProgress
 from perdure.kernel.ports import Changes, Event, StateStore
 
 FALLBACK_S = 1.0
@@ -53,14 +55,15 @@ class ChangeFeed:
         self._outages = OutageLog(log, "polling for changes")
 
     @asynccontextmanager
-    async def subscribe(self, *goal_ids: str) -> AsyncIterator[Subscription]:
+    async def subscribe(self, *goal_ids: str, with_progress: bool = False) -> AsyncIterator[Subscription]:
         """Return the changes of some goals, or of all goals if none is named, from now until the end of the block.
 
+        Progress is that of one goal, whose history is followed at the same time (see `tail`).
         While the store cannot be read, this succeeds, and the subscription has missed changes when it can be read.
 
         Raises: Unavailable when the home is closed.
         """
-        subscription = Subscription()
+        subscription = Subscription(PendingProgress() if with_progress else None)
         self._add(subscription, goal_ids)
         try:
             await self._start()
@@ -84,6 +87,12 @@ class ChangeFeed:
             tail.followers -= 1
             if not tail.followers and self._tails.get(goal_id) is tail:
                 del self._tails[goal_id]
+
+    def report(self, progress: CallProgress) -> None:
+        """Pass the progress of a call that runs in this process on to the followers of its goal, from any thread."""
+        if progress.goal_id in self._tails and self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the event loop is closed
+                self._loop.call_soon_threadsafe(self._report, progress)
 
     def seq_of(self, goal_id: str) -> int:
         """Return the seq of the newest event of a goal that subscribers were told of; 0 when there is none."""
@@ -167,6 +176,13 @@ class ChangeFeed:
         else:
             for subscription in self._of_goal.get(goal_id, ()):
                 subscription.miss()
+
+    def _report(self, progress: CallProgress) -> None:
+        tail = self._tails.get(progress.goal_id)
+        if tail is not None and tail.last_seq:  # else nobody has seen an event yet that it could follow
+            report = ProgressReport(progress.call_id, progress.text, tail.last_seq)
+            for subscription in self._of_goal.get(progress.goal_id, ()):
+                subscription.report(report)
 
     async def _read_changes(self) -> None:
         while True:

@@ -1,8 +1,10 @@
 """Follows the history of a goal: the events that are there, then those that come, until it has ended."""
 
 from collections.abc import AsyncGenerator, Sequence
+from typing import cast
 
 from perdure.app.change_feed.feed import ChangeFeed
+from perdure.app.change_feed.progress import PendingProgress, Update
 from perdure.app.change_feed.subscription import Subscription
 from perdure.app.goals.arguments import validate
 from perdure.kernel.events import Event
@@ -12,7 +14,7 @@ QUIET_S = 5.0
 _END = "termination"
 
 
-async def follow_pages(feed: ChangeFeed, goal_id: str, after: int) -> AsyncGenerator[Sequence[Event], None]:
+def follow_pages(feed: ChangeFeed, goal_id: str, after: int) -> AsyncGenerator[Sequence[Event], None]:
     """Yield the events of a goal after a seq in pages, then those that come, each once and in order.
 
     It ends when the goal has ended; a goal that is reopened before all its events were read is followed to its next
@@ -20,7 +22,20 @@ async def follow_pages(feed: ChangeFeed, goal_id: str, after: int) -> AsyncGener
 
     Raises: NotFound; Conflict, with `last_seq`, when the goal does not have so many events; Damaged; Unavailable.
     """
-    async with feed.subscribe(goal_id) as news:
+    return cast("AsyncGenerator[Sequence[Event], None]", follow_updates(feed, goal_id, after, with_progress=False))
+
+
+async def follow_updates(
+    feed: ChangeFeed, goal_id: str, after: int, *, with_progress: bool = True
+) -> AsyncGenerator[Sequence[Update], None]:
+    """Yield the events of a goal as `follow_pages` does, and between them what its calls report in this process.
+
+    A follower that is slower than the reports misses some of them, and never an event.
+
+    Raises: as `follow_pages`.
+    """
+    async with feed.subscribe(goal_id, with_progress=with_progress) as news:
+        progress = news.progress if news.progress is not None else PendingProgress()
         with feed.tail(goal_id) as tail:
             row = await tail.look_up()
             validate.reached(row, after)
@@ -29,10 +44,13 @@ async def follow_pages(feed: ChangeFeed, goal_id: str, after: int) -> AsyncGener
                 while page := await tail.page(after):
                     after = page[-1].seq
                     is_ended = page[-1].type == _END
-                    yield page
+                    yield progress.among(page)
                 if is_ended and after >= tail.last_seq:
                     return
-                if await news.wait(QUIET_S):
+                if progress:
+                    yield progress.take()
+                has_news = bool(await news.wait(QUIET_S)) or (progress and not news.has_missed and feed.failure is None)
+                if has_news:
                     continue
                 yield ()
                 await _check(feed, news, goal_id, after)

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 
+from perdure.app.change_feed.progress import PendingProgress, ProgressReport
 from perdure.errors import Unavailable
 
 MAX_PENDING = 8_000
@@ -12,13 +13,21 @@ MAX_PENDING = 8_000
 class Subscription:
     """Changed goals that wait for one subscriber: each once, however often it changes."""
 
-    def __init__(self) -> None:
+    def __init__(self, progress: PendingProgress | None = None) -> None:
+        self.progress = progress
+        """What the calls of the goals report while they run; None for a subscriber that does not want it."""
         self.has_missed = False
         """Whether goals may have changed that it was not told of: there were too many, or the store was restored."""
         self._goals: dict[str, None] = {}
         self._has_come = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._is_woken = self._is_over = False
+
+    def report(self, report: ProgressReport) -> None:
+        """Note the progress of a call, for a subscriber that wants it."""
+        if self.progress is not None:
+            self.progress.put(report)
+            self._notify()
 
     def tell(self, goal_id: str) -> None:
         """Note that a goal has changed."""
@@ -48,13 +57,15 @@ class Subscription:
             self._loop.call_soon_threadsafe(self._has_come.set)
 
     async def wait(self, timeout_s: float) -> list[str]:
-        """Wait for changes, and return the goals that have changed; none when it was woken or the time is over.
+        """Wait for changes, and return the goals that have changed.
+
+        There are none when only progress was reported, when it was woken, or when the time is over.
 
         Raises: Unavailable when the home is closed.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                while not (self._goals or self._is_woken or self._is_over):
+                while not (self._goals or self.progress or self._is_woken or self._is_over):
                     await self._has_come.wait()
                     self._has_come.clear()
         self._is_woken = False

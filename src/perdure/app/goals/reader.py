@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from perdure.app.change_feed.feed import ChangeFeed
-from perdure.app.change_feed.following import follow_pages
+from perdure.app.change_feed.following import follow_pages, follow_updates
+from perdure.app.change_feed.progress import Update
 from perdure.app.change_feed.shared_views import SharedViews
 from perdure.app.goals.arguments import validate
 from perdure.app.goals.updates.child_effects import read_child_effects
@@ -129,6 +130,13 @@ class GoalReader:
         Raises: as `follow`.
         """
         return follow_pages(self.feed, goal_id, validate.number("after", after, 0))
+
+    def updates(self, goal_id: str, after: int = 0) -> AsyncGenerator[Sequence[Update], None]:
+        """Yield what `pages` does, and between the events what calls report that run in this process.
+
+        Raises: as `follow`.
+        """
+        return follow_updates(self.feed, goal_id, validate.number("after", after, 0))
 
     async def wait_while_running(self, goal_id: str) -> None:
         """Wait until no live worker runs a goal, or it has ended."""

@@ -59,6 +59,7 @@ class GoalRuns(GoalLists, ABC):
             park_after_s=park_after_s,
             cancel_grace_s=cancel_grace_s,
             imports=imports,
+            on_progress=self.feed.report,
         )
         self.queues = GoalQueues(self, store, leases, self._runner)
         self._runner.set_children(self.children)

@@ -14,6 +14,7 @@ from perdure.app.workers.flow_threads import FlowThread
 from perdure.app.workers.worker import LocalWorker
 from perdure.errors import Invalid, NotFound
 from perdure.kernel.calls.children import NO_CHILDREN, Children
+from perdure.kernel.calls.progress import ProgressListener
 from perdure.kernel.calls.toolbox import StaticTools, Toolbox
 from perdure.kernel.events import GoalBegun, MindSpec
 from perdure.kernel.journal import Journal
@@ -137,7 +138,10 @@ class RunContexts:
 class RunSetup:
     """Sets up the runs of a process: each gets its context, its loop, and the thread that its code runs on."""
 
-    def __init__(self, contexts: RunContexts, worker: LocalWorker, inbox: Inbox, clock: Clock) -> None:
+    def __init__(
+        self, contexts: RunContexts, worker: LocalWorker, inbox: Inbox, clock: Clock, on_progress: ProgressListener
+    ) -> None:
+        self._on_progress = on_progress
         self._contexts = contexts
         self._worker = worker
         self._inbox = inbox
@@ -160,8 +164,11 @@ class RunSetup:
         """Make the loop of a goal where it will run; a server parses a plan, which may be long, beside its own loop."""
         if options.queue == "server" and journal.state.begun.mind.kind == "plan":
             made = await asyncio.to_thread(run_context)
-            return Loop(journal, self._inbox, made, self._clock)
-        return await call_on(thread, lambda: Loop(journal, self._inbox, run_context(), self._clock))
+            loop = Loop(journal, self._inbox, made, self._clock)
+        else:
+            loop = await call_on(thread, lambda: Loop(journal, self._inbox, run_context(), self._clock))
+        loop.progress.listen(self._on_progress)
+        return loop
 
     @asynccontextmanager
     async def thread_for(self, mind: MindSpec, options: RunOptions) -> AsyncIterator[FlowThread | None]:

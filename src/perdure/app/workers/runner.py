@@ -21,6 +21,7 @@ from perdure.app.workers.worker import LEASE_S, LocalWorker
 from perdure.files.folders import ensure_folder
 from perdure.kernel.calls.cleanup import GRACE_S
 from perdure.kernel.calls.holding import hold_after, is_held, release
+from perdure.kernel.calls.progress import ProgressListener
 from perdure.kernel.events import Event, GoalBegun, Limits, MindSpec
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.history.reopening import plan_retry
@@ -67,6 +68,7 @@ class Runner:
         park_after_s: float = PARK_S,
         cancel_grace_s: float = GRACE_S,
         imports: Sequence[str] = (),
+        on_progress: ProgressListener,
     ) -> None:
         self._home = home
         self._store = store
@@ -78,7 +80,7 @@ class Runner:
         self.contexts = RunContexts(home, calls, imports, park_after_s=park_after_s, cancel_grace_s=cancel_grace_s)
         self.process = LocalWorker(lambda: WorkerIdentity(home), inbox, leases, clock, lease_s=lease_s)
         """This process as a worker: its lease, and the goals that it holds."""
-        self._setup = RunSetup(self.contexts, self.process, inbox, clock)
+        self._setup = RunSetup(self.contexts, self.process, inbox, clock, on_progress)
         self._ownership = Ownership(store, leases, clock, self._ids, self.process, self.contexts.end_forks)
 
     def set_children(self, children: "HomeChildren") -> None:

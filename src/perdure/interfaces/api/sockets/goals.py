@@ -1,22 +1,27 @@
 """The events of one goal, and the changes of all goals, as they come."""
 
 import logging
-from collections.abc import AsyncIterator
-from typing import Annotated
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Annotated
 
 import orjson
 from fastapi import APIRouter, Query, WebSocket
 
 from perdure.app.change_feed.following import QUIET_S
 from perdure.app.change_feed.history_tail import PAGE_BYTES
+from perdure.app.change_feed.progress import Update
 from perdure.app.goals.arguments.validate import AfterEnd
 from perdure.app.wire.resources.goals import Goal
 from perdure.errors import Damaged, NotFound, PerdureError
 from perdure.interfaces.api.connections import Ending, Line
 from perdure.interfaces.api.dependencies import Served, Surface
 from perdure.interfaces.api.sockets.push import refuse, tell
-from perdure.interfaces.api.streams import pages
+from perdure.interfaces.api.streams import progress_wire, updates
+from perdure.kernel.events import Event
 from perdure.kernel.ports import Status
+
+if TYPE_CHECKING:
+    from perdure.app.wire.resources import frames as wire
 
 router = APIRouter()
 log = logging.getLogger(__name__)
@@ -32,7 +37,8 @@ async def follow_goal(
 ) -> None:
     """Send every event of a goal after a seq, once and in order, then those that come; close when it has ended.
 
-    A seq that the goal has not reached gets an error frame with `last_seq`, and the socket is closed with 4409.
+    Between the events comes what calls report that run in this server; nothing of that is stored. A seq that the goal
+    has not reached gets an error frame with `last_seq`, and the socket is closed with 4409.
     """
     try:
         goal = await served.p.goals.get(goal_id)
@@ -55,15 +61,15 @@ async def follow_all(socket: WebSocket, served: Served) -> None:
 async def _events(served: Surface, line: Line, goal_id: str, after: int) -> AsyncIterator[str]:
     """Give the frames of a goal; a browser cannot read why an upgrade was refused, so that is a frame too."""
     try:
-        async for found in pages(served, line, goal_id, after):
-            for event in found:
-                yield event.line()
+        async for found in updates(served, line, goal_id, after):
+            for update in found:
+                yield _frame(update)
     except AfterEnd as error:
-        yield _text({"type": "error", "code": error.code, "message": error.detail, "last_seq": error.last_seq})
+        yield _text({**_error(error), "last_seq": error.last_seq})
         line.end(Ending.AFTER_END)
     except Damaged as error:
         log.warning("a socket of %s ends: %s", goal_id, error.detail)
-        yield _text({"type": "error", "code": error.code, "message": error.detail})
+        yield _text(_error(error))
         line.end(Ending.DAMAGED)
 
 
@@ -112,5 +118,17 @@ async def _unfinished(served: Surface) -> AsyncIterator[Goal]:
             before = found[-1].id
 
 
-def _text(frame: dict[str, object]) -> str:
+def _frame(update: Update) -> str:
+    """Return the frame of an event, with its payload exactly as it is stored, or that of progress."""
+    if isinstance(update, Event):
+        return f'{{"type":"event","event":{update.line()}}}'
+    progress: wire.ProgressFrame = {"type": "progress", **progress_wire(update)}
+    return _text(progress)
+
+
+def _error(error: PerdureError) -> "wire.ErrorFrame":
+    return {"type": "error", "code": error.code, "message": error.detail}
+
+
+def _text(frame: Mapping[str, object]) -> str:
     return orjson.dumps(frame).decode()

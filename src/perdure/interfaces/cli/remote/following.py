@@ -4,6 +4,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from perdure.app.wire.goal_view import GoalView
 from perdure.errors import Conflict, Unavailable
@@ -18,6 +19,9 @@ from perdure.interfaces.cli.shell_hints import exact
 from perdure.kernel.calls.tasks import end_tasks
 from perdure.kernel.events import Event
 from perdure.kernel.fold import GoalState
+
+if TYPE_CHECKING:
+    from perdure.client import CallProgress
 
 _QUIET_S = 1.0
 """How long nothing has to happen before the server is asked where the goal stands."""
@@ -73,7 +77,11 @@ async def _follow(audience: Audience, goals: ServerGoals, goal_id: str, *, is_ru
     Raises: BrokenPipeError when standard output is closed; what ServerGoals.follow raises.
     """
     state: GoalState | None = None
-    coming = _next(events := goals.follow(goal_id))
+
+    def show_progress(progress: "CallProgress") -> None:
+        audience.show_progress(state, progress["call_id"], progress["text"])
+
+    coming = _next(events := goals.follow(goal_id, show_progress))
     try:
         while True:
             done, _ = await asyncio.wait({coming}, timeout=_QUIET_S)

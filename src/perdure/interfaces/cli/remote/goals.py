@@ -1,6 +1,6 @@
 """The goals of a server, as the commands use goals."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -17,6 +17,7 @@ from perdure.moments import moment_us
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources import goals as wire
+    from perdure.client import CallProgress
 
 _KEY = "key:"
 _PAGE = 200
@@ -69,12 +70,14 @@ class ServerGoals:
         """See GoalReader.state."""
         return fold(await self.history(goal_id))
 
-    async def follow(self, goal_id: str) -> AsyncIterator[Event]:
+    async def follow(
+        self, goal_id: str, on_progress: "Callable[[CallProgress], object] | None" = None
+    ) -> AsyncIterator[Event]:
         """Give all events of a goal, and those that come, until it has ended.
 
         Raises: NotFound; Unavailable when the server cannot be reached for some forty seconds.
         """
-        async for event in self._goals.follow(goal_id):
+        async for event in self._goals.follow(goal_id, on_progress=on_progress):
             yield read_event(event)
 
     async def look_into(self, goal: GoalView) -> GoalView:

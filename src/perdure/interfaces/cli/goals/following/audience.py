@@ -9,6 +9,7 @@ from perdure.interfaces.cli.goals.display.hints import failure_lines, next_lines
 from perdure.interfaces.cli.goals.display.timeline import exit_code_of, headline, origin, timeline
 from perdure.interfaces.cli.goals.run_ui.progress import write_value
 from perdure.interfaces.cli.goals.run_ui.run_ui import Showing, raise_failure, view_of
+from perdure.interfaces.cli.goals.run_ui.step_progress import ProgressLines
 from perdure.interfaces.cli.goals.run_ui.writer import Writer
 from perdure.kernel.events import Event
 from perdure.kernel.fold import GoalState, apply, fold
@@ -27,6 +28,7 @@ class Audience:
         self.view = view_of(showing, self._writer)
         self._is_quiet = showing.is_for_program
         self._told = "running"
+        self._progress = ProgressLines(self.view.say)
 
     def raise_failure(self) -> None:
         """Tell when standard output cannot be written any more.
@@ -46,6 +48,11 @@ class Audience:
         if event.seq > self.after:
             self.view.see(event, state)
         return state
+
+    def show_progress(self, state: GoalState | None, call_id: str, text: str) -> None:
+        """Show to a person what a call reports while it runs."""
+        if not self._is_quiet:
+            self._progress.show(state, call_id, text)
 
     def is_told(self, goal: GoalView) -> bool:
         """Tell whether it was said already that a goal stands where it does."""

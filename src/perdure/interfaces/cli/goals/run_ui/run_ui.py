@@ -89,7 +89,8 @@ class Stage:
         self.view.begin(loop.state, is_after_question=self._has_asked)
         loop.journal.listen(self._see)
         if not self._showing.is_for_program:
-            loop.progress.listen(ProgressLines(loop.state, self.say).see)
+            lines = ProgressLines(self.say)
+            loop.progress.listen(lambda progress: lines.show(loop.state, progress.call_id, progress.text))
 
     def run_options(self, jobs: int = 4, *, yes: bool = False) -> RunOptions:
         """Return how a goal is run here: watched, and released as soon as it waits for a person.

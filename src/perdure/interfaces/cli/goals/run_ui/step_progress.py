@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 
-from perdure.kernel.calls.progress import CallProgress
 from perdure.kernel.fold import GoalState
 
 _EVERY_S = 1.0
@@ -13,19 +12,17 @@ _LONGEST = 200
 class ProgressLines:
     """Says the progress of the calls of a goal; what comes sooner than a second after the last line is left out."""
 
-    def __init__(self, state: GoalState, say: Callable[[str], None]) -> None:
-        self._state = state
+    def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self._said_s: dict[str, float] = {}
 
-    def see(self, progress: CallProgress) -> None:
-        """Say the progress of a call."""
+    def show(self, state: GoalState | None, call_id: str, text: str) -> None:
+        """Say the progress of a call; the state, if there is one, knows the name of its step."""
         now_s = time.monotonic()
-        if now_s - self._said_s.get(progress.call_id, -_EVERY_S) < _EVERY_S:
+        if now_s - self._said_s.get(call_id, -_EVERY_S) < _EVERY_S:
             return
-        self._said_s[progress.call_id] = now_s
-        call = self._state.calls.get(progress.call_id)
-        step = progress.call_id.rpartition(".")[0] if call is None else call.call.step
-        text = progress.text
+        self._said_s[call_id] = now_s
+        call = None if state is None else state.calls.get(call_id)
+        step = call_id.rpartition(".")[0] if call is None else call.call.step
         shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
         self._say(f"step {step}: {shown}")
