@@ -6,8 +6,7 @@ from typing import Any, cast
 
 from fastapi.routing import APIWebSocketRoute
 
-from perdure.app.builder.sessions import SessionOver
-from perdure.errors import KeyTaken, PerdureError
+from perdure.errors import KeyTaken, NoToken, Over, PerdureError
 from perdure.interfaces.api import problems
 from perdure.interfaces.api.app import make_routes
 from perdure.interfaces.api.dependencies import BASE, Surface
@@ -54,7 +53,7 @@ def api_page() -> str:
 def _problems() -> list[type[PerdureError]]:
     """Return the errors that only the API tells, or tells with a status of its own."""
     own = [kind for kind in vars(problems).values() if getattr(kind, "__module__", "") == problems.__name__]
-    return sorted([*own, KeyTaken, SessionOver], key=lambda kind: (kind.http_status, kind.code))
+    return sorted([*own, KeyTaken, NoToken, Over], key=lambda kind: (kind.http_status, kind.code))
 
 
 def _operations(described: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:

@@ -45,7 +45,7 @@ def test_there_are_no_other_errors() -> None:
         for name, value in vars(errors).items()
         if isinstance(value, type) and issubclass(value, Exception) and value.__module__ == errors.__name__
     }
-    assert defined == {"PerdureError", "StepFailed", "KeyTaken", "InternalError", *OF_GOALS, *TABLE}
+    assert defined == {"PerdureError", "StepFailed", "KeyTaken", "Over", "NoToken", "InternalError", *OF_GOALS, *TABLE}
 
 
 def test_a_failed_step_says_by_its_own_code_how() -> None:

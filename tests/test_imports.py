@@ -51,11 +51,12 @@ HIDDEN: Mapping[str, frozenset[str]] = {
             "interfaces.cli.goals.run -> interfaces.cli.remote.runs",
             "interfaces.cli.goals.watch -> interfaces.cli.remote.following",
             "interfaces.cli.remote.opened -> app",
+            "interfaces.cli.remote.opened -> app.builder.list_views",
             "interfaces.cli.remote.opened -> app.goals.details",
             "interfaces.cli.remote.opened -> app.memory.memory",
             "interfaces.cli.remote.opened -> interfaces.cli.remote.connection",
-            "interfaces.cli.remote.opened -> interfaces.cli.remote.goal_ports",
             "interfaces.cli.remote.opened -> interfaces.cli.remote.goals",
+            "interfaces.cli.remote.opened -> interfaces.cli.remote.ports.goals",
             "interfaces.cli.remote.opened -> interfaces.cli.remote.records",
         }
     ),

@@ -3,9 +3,11 @@
     PerdureError          code         HTTP  exit
     ├── Invalid           invalid       422     2   the request is not valid
     ├── NotFound          not_found     404     3   the object does not exist
+    │   └── Over          over          410     3   the object existed once, and has ended or was removed
     ├── Conflict          conflict      409     4   the object was changed meanwhile, or is taken
     │   └── KeyTaken      key_taken     422     4   the key was used for another call
     ├── Denied            denied        403     1   not allowed
+    │   └── NoToken       no_token      401     1   a server was shown no token, or a wrong one
     ├── Waiting           waiting       409     5   a person has to decide first
     │   └── GoalWaiting   waiting       409     5   a goal waits; exit code 6 when it waits for a limit to be raised
     ├── Exhausted         exhausted     429     6   a limit or budget is used up
@@ -72,6 +74,14 @@ class NotFound(PerdureError):
     exit_code = 3
 
 
+class Over(NotFound):
+    """It was there, and is over: a session that has made its bot, a record that was removed."""
+
+    code = "over"
+    title = "Over"
+    http_status = 410
+
+
 class InternalError(PerdureError):
     """A mistake of Perdure, not of its caller; the log, or `--debug`, says more."""
 
@@ -119,6 +129,14 @@ class Denied(PerdureError):
     title = "Denied"
     http_status = 403
     exit_code = 1
+
+
+class NoToken(Denied):
+    """A server was shown no token, or one that is not its own."""
+
+    code = "no_token"
+    title = "No token"
+    http_status = 401
 
 
 class Waiting(PerdureError):

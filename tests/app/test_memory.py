@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from perdure import Perdure
-from perdure.app.memory.memory import HomeMemory, RecordGone, open_memory
-from perdure.errors import Conflict, Invalid, KeyTaken, NotFound
+from perdure.app.memory.memory import HomeMemory, open_memory
+from perdure.errors import Conflict, Invalid, KeyTaken, NotFound, Over
 from perdure.failpoints import armed
 from perdure.kernel.ports import IdempotentCall
 from perdure.memory.ingest.report import Found
@@ -235,7 +235,7 @@ async def test_what_was_forgotten_does_not_come_back_because_the_call_is_repeate
     async with Perdure.open() as p:
         added = await p.memory.add_once(LESSON, call(LESSON))
         await p.memory.forget(added["id"])
-        with pytest.raises(RecordGone, match="added by this call, and has been removed"):
+        with pytest.raises(Over, match="added by this call, and has been removed"):
             await p.memory.add_once(LESSON, call(LESSON))
         assert [record async for record in p.memory.iter()] == []
 

@@ -13,7 +13,10 @@ from perdure.errors import (
     Denied,
     Exhausted,
     Invalid,
+    KeyTaken,
     NotFound,
+    NoToken,
+    Over,
     PerdureError,
     Unavailable,
     Waiting,
@@ -22,30 +25,16 @@ from perdure.errors import (
 BASE = "/api/v1"
 
 
-class TokenRefused(Denied):
-    """The server does not know the token."""
-
-    code = "no_token"
-    title = "No token"
-    http_status = 401
-
-
-_LEAVES = (Invalid, NotFound, Conflict, Denied, Waiting, Exhausted, Damaged, Unavailable)
-_BY_CODE = {leaf.code: leaf for leaf in _LEAVES} | {
-    "over": NotFound,
-    "stale": Conflict,
-    "key_taken": Conflict,
-    "broken_json": Invalid,
-    TokenRefused.code: TokenRefused,
-}
+_KINDS = (Invalid, NotFound, Over, Conflict, KeyTaken, Denied, NoToken, Waiting, Exhausted, Damaged, Unavailable)
+_BY_CODE = {kind.code: kind for kind in _KINDS} | {"stale": Conflict, "broken_json": Invalid}
 _BY_STATUS: Mapping[int, type[PerdureError]] = {
     400: Invalid,
-    401: TokenRefused,
+    401: NoToken,
     403: Denied,
     404: NotFound,
     405: Invalid,
     409: Conflict,
-    410: NotFound,
+    410: Over,
     412: Conflict,
     413: Invalid,
     415: Invalid,
@@ -181,7 +170,7 @@ def _envelope(answer: httpx.Response) -> dict[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict) or "data" not in found or not isinstance(found.get("meta"), dict):
-        raise Unavailable(f"{answer.request.url.host} answered with something that no server of ours says.")
+        raise _not_ours(answer)
     return found
 
 
@@ -192,9 +181,18 @@ def _told(answer: httpx.Response) -> PerdureError:
         detail, code = str(problem["detail"]), problem.get("code")
         told = [str(each.get("detail", each)) for each in problem.get("errors", [])]
     except (ValueError, KeyError, TypeError, AttributeError):
-        return Unavailable(f"The server answered with {answer.status_code} and no problem that can be read.")
+        return _not_ours(answer)
     kind = _BY_CODE.get(code) or _BY_STATUS.get(answer.status_code, PerdureError)
     return _made(kind, detail, told, problem.get("current"))
+
+
+def _not_ours(answer: httpx.Response) -> Unavailable:
+    """Return the error for an answer of another program: a proxy that cannot reach the server, or another server."""
+    url = answer.request.url.copy_with(raw_path=b"/")
+    return Unavailable(
+        f"{str(url).rstrip('/')} answered with status {answer.status_code}, and not as a Perdure server does. Check the"
+        " address, and what stands in front of the server."
+    )
 
 
 def refused(status: int, what: str) -> PerdureError:

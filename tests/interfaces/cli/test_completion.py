@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from perdure.interfaces.cli.errors import run
+from perdure.settings import load_settings
 from tests.interfaces.cli.interviews import coding, forged
 from tests.interfaces.cli.terminal import Terminal
 
@@ -45,6 +46,16 @@ def test_ids_of_goals_are_offered_with_their_text_where_the_shell_shows_it(
     (line,) = offered("perdure goal show ", monkeypatch, capsys, "zsh")
     assert goal in line
     assert "(/b) ask" in line
+
+
+def test_nothing_is_offered_for_a_server(
+    goal: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = load_settings().home
+    assert offered("perdure goal show --url http://127.0.0.1:1 ", monkeypatch, capsys) == [""]
+    monkeypatch.setenv("PERDURE_URL", "http://127.0.0.1:1")
+    assert offered("perdure goal show ", monkeypatch, capsys) == [""]
+    assert offered(f"perdure goal show --home {home} ", monkeypatch, capsys) == [goal]
 
 
 def test_steps_and_open_calls_of_the_goal_are_offered(

@@ -16,6 +16,7 @@ from perdure.errors import Conflict
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.forge.asking import Listed
 from perdure.interfaces.cli.forge.interview import interview
+from perdure.interfaces.cli.remote.ports.builder import BuilderPorts
 from perdure.settings import load_settings
 from tests.interfaces.cli.interviews import (
     FIRST,
@@ -262,7 +263,9 @@ async def test_who_answers_second_is_shown_what_is_asked_now(ready: Path) -> Non
         with pytest.raises(
             Conflict, match="is at revision 2 by now.*Asked now: Which language.*go on with: "
         ) as raised:
-            await interview(options, p, session, Rival([SECOND], p.forge.answer))
+            await interview(
+                options, BuilderPorts(p.forge, p.forge, p.forge, None), session, Rival([SECOND], p.forge.answer)
+            )
         assert raised.value.current == (await p.forge.get(session.session_id)).wire()
         assert raised.value.current["question_count"] == 1
 

@@ -16,11 +16,64 @@ from tests.interfaces.cli.remote import Both
 from tests.interfaces.cli.terminal import Terminal
 
 SECRET = "s3cret-token"
+COMMANDS = (
+    "memory status",
+    "goal list",
+    "run true",
+    "bot list",
+    "bot show ada",
+    "draft list",
+    "choice list",
+    "new x -y",
+)
+"""One of each group that works with a server."""
 
 
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PERDURE_TOKEN", SECRET)
+
+
+@pytest.mark.usefixtures("shown")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_refuses_a_door_that_is_not_a_server_of_ours(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Plain http to another machine is invalid; a server that is gone, or another program, is unavailable."""
+    words = command.split()
+    assert run([*words, "--url", "http://192.0.2.7:8733"]) == 2
+    assert "Nothing was sent" in capsys.readouterr().err
+    assert run([*words, "--url", "http://127.0.0.1:1"]) == 8
+    assert "http://127.0.0.1:1 does not answer" in capsys.readouterr().err
+    for head, body in OTHER_PROGRAMS:
+        length = f"Content-Length: {len(body)}\r\n\r\n".encode()
+        with answering(head + length + body) as seen:
+            assert run([*words, "--url", seen.url, "--json"]) == 8
+        said = capsys.readouterr()
+        assert json.loads(said.out)["code"] == "unavailable"
+        assert SECRET not in said.out + said.err
+        assert "Traceback" not in said.err
+
+
+OTHER_PROGRAMS = (
+    (b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n", b"<html>hello</html>"),
+    (b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n", b'{"data": 1}'),
+    (b"HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\n", b"<html>nothing here</html>"),
+    (b"HTTP/1.1 401 Unauthorized\r\nContent-Type: text/plain\r\n", b"who are you"),
+    (b"SSH-2.0-OpenSSH_9.6\r\n", b""),
+)
+"""What other programs say at a port."""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_says_that_a_token_is_wrong(both: Both, command: str) -> None:
+    both.show(SECRET)
+    assert both.remote(*command.split(), "--json") == 1
+    problem = json.loads(both.perdure.out)
+    assert (problem["code"], "`perdure token show`" in problem["detail"]) == ("no_token", True)
+    both.show("")
+    assert both.remote(*command.split()) == 1
+    assert "PERDURE_TOKEN" in both.perdure.err
 
 
 @pytest.mark.usefixtures("shown")
@@ -186,7 +239,7 @@ def whole(peer: socket.socket) -> bytes:
     while b"\r\n\r\n" not in data:
         data += peer.recv(65536)
     head, _, body = data.partition(b"\r\n\r\n")
-    length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0])
+    length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0] or 0)
     while len(body) < length:
         body += peer.recv(65536)
     return head + b"\r\n\r\n" + body
@@ -205,7 +258,10 @@ def in_thread(serve: object, listening: socket.socket) -> Iterator[None]:
         thread.join(10)
 
 
-@pytest.mark.parametrize("command", ["goal list", "goal show x", "memory status", "memory list"])
+@pytest.mark.parametrize(
+    "command",
+    ["goal list", "goal show x", "memory status", "memory list", "bot list", "draft list", "choice list", "bot show x"],
+)
 def test_a_command_with_a_home_does_not_load_the_client(command: str, ready: Path) -> None:
     lines = (
         "import sys; from perdure.interfaces.cli.errors import run; run(sys.argv[1:]);"

@@ -327,7 +327,7 @@ def test_the_commands_of_the_page_work(both: Both, monkeypatch: pytest.MonkeyPat
         subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *command], check=True)
     monkeypatch.setenv("PERDURE_URL", both.url)
     lines = "".join(re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL)).splitlines()
-    assert len(lines) == 12
+    assert len(lines) == 19
     for line in lines:
         words = shlex.split(line.replace("$(git rev-parse HEAD)", "abc"))
         assert both.perdure(*words[1:]) == 0, line

@@ -15,7 +15,7 @@ from perdure.errors import Damaged, Invalid
 from perdure.forge.assembly.assembly import AssemblyResult, BotAssembler
 from perdure.forge.assembly.changes import config_of
 from perdure.forge.assembly.library import Explanation
-from perdure.forge.ports import BotStore, VersionSummary
+from perdure.forge.ports import BotStore, BotVersion, VersionSummary
 from perdure.forge.vocabulary import BotPurpose
 from perdure.moments import iso
 from perdure.store.builder.bots import SqlBotStore
@@ -50,8 +50,7 @@ class VersionView:
 class WholeBot:
     """A bot with all that there is to know about it now."""
 
-    bot_id: str
-    version: int
+    version: BotVersion
     bot_purpose: BotPurpose
     """What it was made for, as the interview knows it."""
     bot: Bot
@@ -65,7 +64,7 @@ class WholeBot:
         """Return the one JSON form."""
         bot, settings = self.bot, self.bot.model_settings
         return {
-            "id": self.bot_id,
+            "id": self.version.bot_id,
             "slug": bot.slug,
             "name": bot.name,
             "category": bot.category,
@@ -80,12 +79,13 @@ class WholeBot:
                 "max_tokens": settings.max_tokens,
             },
             "skills": [skill.name for skill in bot.skills],
-            "version": self.version,
+            "version": self.version.number,
             "files": list(self.files),
             "edits": dict(self.edits),
             "etag": self.mark,
             "prompt": bot.prompt(),
             "folder": str(self.folder),
+            "updated_at": iso(self.version.created_at_us),
         }
 
 
@@ -145,9 +145,8 @@ class Bots:
         """
         found = await self._assembler.on_disk(slug)
         bot, edits = parse_bot(slug, found.texts), await asyncio.to_thread(found.edits)
-        version, folder = found.version, self._assembler.folder(slug)
-        purpose, paths = config_of(version).purpose, tuple(found.texts)
-        return WholeBot(version.bot_id, version.number, purpose, bot, paths, edits, found.mark, folder)
+        purpose, folder = config_of(found.version).purpose, self._assembler.folder(slug)
+        return WholeBot(found.version, purpose, bot, tuple(found.texts), edits, found.mark, folder)
 
     async def file(self, slug: str, name: str) -> str:
         """Return the text of one file of a bot, as it is on disk now.

@@ -9,7 +9,7 @@ from typing import Any
 
 from perdure.app.builder.interview_context import InterviewContext
 from perdure.app.builder.list_views import ChoiceView, DraftView
-from perdure.app.builder.sessions import SessionView, known_form, session_view
+from perdure.app.builder.sessions import SessionView, known_form, require_whole_session_id, session_view
 from perdure.app.builder.skills import Skills, SkillView
 from perdure.app.builder.stored_sessions import StoredSessions
 from perdure.app.home.system import SystemClock, SystemIds
@@ -251,7 +251,7 @@ class Forge:
 
         Raises: NotFound, naming the only draft whose id begins so.
         """
-        return await self._sessions.require_whole_id(given)
+        return await require_whole_session_id(given, self.find)
 
     async def assemble(
         self,

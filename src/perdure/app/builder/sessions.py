@@ -1,10 +1,11 @@
 """Sessions of Forge as every surface shows and names them."""
 
 import re
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from perdure.errors import NotFound
+from perdure.errors import Conflict, Damaged, NotFound, Over
 from perdure.forge.drafts import damaged
 from perdure.forge.interview.finish import preview, with_preview
 from perdure.forge.ports import BuilderMode, BuilderPhase
@@ -59,12 +60,8 @@ class SessionView:
         }
 
 
-class SessionOver(NotFound):
+class SessionOver(Over):
     """The session has made its bot, and is no draft any more."""
-
-    code = "over"
-    title = "Over"
-    http_status = 410
 
     def __init__(self, session_id: str, slug: str, number: int) -> None:
         super().__init__(f"The session {session_id} is over: it has made version {number} of the bot {slug}.")
@@ -79,6 +76,20 @@ def known_form(session_id: str) -> str:
     if not SESSION_ID.fullmatch(session_id.lower()):
         raise NotFound(f"There is no session {session_id[:60]!r}.")
     return session_id.lower()
+
+
+async def require_whole_session_id(given: str, find: Callable[[str], Awaitable[str]]) -> str:
+    """Return the id of a draft that is to be changed, in the form in which it is kept; a prefix is not enough.
+
+    Raises: NotFound, naming the only draft whose id begins so, which `find` returns.
+    """
+    if SESSION_ID.fullmatch(given.lower()):
+        return given.lower()
+    try:
+        meant = f" Did you mean {await find(given)}?"
+    except (NotFound, Conflict, Damaged):
+        meant = ""
+    raise NotFound(f"No draft has the id {given[:60]!r}.{meant} Commands that change a draft need the whole id.")
 
 
 def session_view(state: BuilderState, revision: int) -> SessionView:

@@ -115,16 +115,3 @@ class StoredSessions:
             many = f"More than {_MOST_SHOWN}" if len(found) > _MOST_SHOWN else str(len(found))
             raise Conflict(f"{many} drafts have ids that begin with {prefix!r}. Type more of it.", errors=shown)
         return found[0].session_id
-
-    async def require_whole_id(self, given: str) -> str:
-        """Return the id of a draft that is to be changed, in the form in which it is kept; a prefix is not enough.
-
-        Raises: NotFound, naming the only draft whose id begins so.
-        """
-        if SESSION_ID.fullmatch(given.lower()):
-            return given.lower()
-        try:
-            meant = f" Did you mean {await self.find(given)}?"
-        except (NotFound, Conflict):
-            meant = ""
-        raise NotFound(f"No draft has the id {given[:60]!r}.{meant} Commands that change a draft need the whole id.")

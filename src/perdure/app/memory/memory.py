@@ -11,7 +11,7 @@ import orjson
 
 from perdure import failpoints
 from perdure.app.memory.threads import MemoryThreads
-from perdure.errors import Conflict, Invalid, NotFound
+from perdure.errors import Conflict, Invalid, NotFound, Over
 from perdure.memory.ingest.report import Found, store
 from perdure.memory.memory import Memory
 from perdure.memory.query.filters import Filters
@@ -28,14 +28,6 @@ T = TypeVar("T")
 _PAGE = 200
 _OFF = "The memory is switched off (memory.enabled)."
 _WHOLE_ID = "Only commands that read the memory accept a prefix of an id."
-
-
-class RecordGone(NotFound):
-    """The record that a call was about is not in the memory any more."""
-
-    code = "over"
-    title = "Over"
-    http_status = 410
 
 
 class HomeMemory:
@@ -87,7 +79,7 @@ class HomeMemory:
         The id is chosen and kept under the key before anything is stored: whoever repeats the call, because it was
         interrupted or at the same moment, stores the record under that id, and the second one finds it there.
 
-        Raises: KeyTaken when its key was used for another call; RecordGone when the record was removed since; otherwise
+        Raises: KeyTaken when its key was used for another call; Over when the record was removed since; otherwise
         as `add`.
         """
         from perdure.app.idempotency import Idempotency
@@ -111,7 +103,7 @@ class HomeMemory:
     async def _still_there(self, answer: "wire.AddedRecord") -> "wire.AddedRecord":
         """Return the answer to a call that was made before, if what it tells is still so.
 
-        Raises: RecordGone
+        Raises: Over
         """
         record_id = answer["id"] if answer["added"] else answer["existing_id"]
         try:
@@ -120,7 +112,7 @@ class HomeMemory:
             is_there = False
         if not is_there:
             did = "added by this call" if answer["added"] else "there when this call was made"
-            raise RecordGone(f"The record {record_id} was {did}, and has been removed or archived since.")
+            raise Over(f"The record {record_id} was {did}, and has been removed or archived since.")
         return answer
 
     async def get(self, record_id: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """What can be wrong with a request that no use case knows of: one class each, with its code and its HTTP status."""
 
-from perdure.errors import Conflict, Denied, Invalid
+from perdure.errors import Conflict, Invalid
 
 
 class BrokenJson(Invalid):
@@ -17,14 +17,6 @@ class BrokenRequest(Invalid):
     code = "broken_request"
     title = "Broken request"
     http_status = 400
-
-
-class NoToken(Denied):
-    """Nobody has shown who they are."""
-
-    code = "no_token"
-    title = "No token"
-    http_status = 401
 
 
 class NoSuchMethod(Invalid):

@@ -139,6 +139,11 @@ def command(
     return register
 
 
+def server_of(url: str | None, home: str | None) -> str | None:
+    """Return the server that a call names, by its flag or else by the environment; None when it names a home."""
+    return url if url is not None or home is not None else os.environ.get(URL_VARIABLE) or None
+
+
 def _server(url: str | None, home: str | None, works: bool | str) -> str | None:
     """Return the server that a call is for, if it is for one: a flag counts more than the environment.
 
@@ -148,7 +153,7 @@ def _server(url: str | None, home: str | None, works: bool | str) -> str | None:
         raise Invalid("Give --url or --home, not both: a command works with a server, or with a home on this machine.")
     if url is not None and not url.strip():
         raise Invalid("--url is empty. Expected a server such as http://127.0.0.1:8733.")
-    named = url if url is not None or home is not None else os.environ.get(URL_VARIABLE) or None
+    named = server_of(url, home)
     if named is not None and isinstance(works, str):
         where = "Leave out --url" if url is not None else f"Give --home, or unset {URL_VARIABLE}"
         raise Invalid(f"{works} {where}.")

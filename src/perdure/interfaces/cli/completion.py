@@ -13,6 +13,7 @@ import typer
 from perdure.app import Perdure, open_home
 from perdure.app.goals.query import STATUS_WORDS
 from perdure.errors import NotFound
+from perdure.interfaces.cli.command import server_of
 from perdure.interfaces.cli.output.terminal import cut_to, one_line
 from perdure.kernel.fold import GoalState
 from perdure.settings import Settings, load_settings
@@ -95,7 +96,12 @@ def _of_goal(ctx: typer.Context, incomplete: str, named: Callable[[GoalState], l
 
 
 def _offered(ctx: typer.Context, incomplete: str, ask: Callable[[Perdure], Awaitable[list[Offer]]]) -> list[Offer]:
-    """Return the offers that begin with what was typed; none where there is no home, or something is wrong with it."""
+    """Return the offers that begin with what was typed; none where there is no home, or something is wrong with it.
+
+    With a server there are none: nothing is asked over a network while a person types.
+    """
+    if server_of(ctx.params.get("url"), ctx.params.get("home")) is not None:
+        return []
     with contextlib.suppress(Exception):  # an edge of its own: no error may reach the prompt
         settings = load_settings({"home": ctx.params.get("home")})
         found = asyncio.run(_asked(settings, ask))

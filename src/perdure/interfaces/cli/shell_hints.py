@@ -17,8 +17,8 @@ RUN_FLOWS = frozenset(
     + [("goal", verb) for verb in ("resume", "retry", "fork", "approve", "deny", "answer", "decide", "signal")]
 )
 """The commands that have the option --import."""
-AT_SERVER = ("run", "goal", "memory", "bot", "draft", "choice")
-"""The groups whose commands have the option --url."""
+AT_SERVER = ("new", "run", "goal", "memory", "bot", "draft", "choice")
+"""The commands and groups that have the option --url."""
 
 
 def exact(options: "Options", *words: str) -> str:

@@ -37,8 +37,8 @@ class ModelSettings(TypedDict):
 class Bot(TypedDict):
     """A bot as its files on disk define it. `edits` has a diff for each file that was edited by hand.
 
-    `folder` is where its files are, on the machine of the home. `etag` is the value of the `ETag` header without its
-    quotes. It changes whenever a file is edited.
+    `folder` is where its files are, on the machine of the home. `updated_at` is when the version was made. `etag` is
+    the value of the `ETag` header without its quotes. It changes whenever a file is edited.
     """
 
     id: str
@@ -58,6 +58,7 @@ class Bot(TypedDict):
     etag: str
     prompt: str
     folder: str
+    updated_at: Moment
 
 
 class BotFile(TypedDict):

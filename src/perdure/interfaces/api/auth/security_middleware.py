@@ -8,12 +8,12 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from perdure.errors import Denied, Invalid, NotFound, PerdureError
+from perdure.errors import Denied, Invalid, NotFound, NoToken, PerdureError
 from perdure.interfaces.api.access_log import log_answer
 from perdure.interfaces.api.auth.server_access import SESSION, ServerAccess
 from perdure.interfaces.api.envelope import ASKED, Asked, problem
 from perdure.interfaces.api.json_body import parse_json
-from perdure.interfaces.api.problems import NoToken, TooLarge, WrongType
+from perdure.interfaces.api.problems import TooLarge, WrongType
 
 LARGEST_BODY = 1 << 20
 _MOST_READ = 8 << 20

@@ -9,10 +9,10 @@ from perdure import __version__
 from perdure.app.access.login_codes import spend_code
 from perdure.app.access.login_sessions import LASTS_S
 from perdure.app.wire.resources.server import Health, LoggedOut
+from perdure.errors import NoToken
 from perdure.interfaces.api.auth.server_access import SESSION
 from perdure.interfaces.api.dependencies import Served
 from perdure.interfaces.api.envelope import reply
-from perdure.interfaces.api.problems import NoToken
 from perdure.interfaces.api.schemas.envelopes import Envelope
 from perdure.interfaces.api.schemas.problems import refusals
 

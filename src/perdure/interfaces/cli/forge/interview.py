@@ -6,9 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from perdure.app import Perdure
 from perdure.app.builder.sessions import SessionView
-from perdure.errors import Conflict, Invalid
+from perdure.errors import Conflict, Invalid, Unavailable
 from perdure.forge.answers import Confirm, read_answer
 from perdure.forge.turns import ReadyToAssemble
 from perdure.forge.vocabulary import BuilderMode
@@ -17,6 +16,7 @@ from perdure.interfaces.cli.command_result import Answer
 from perdure.interfaces.cli.forge.asking import Asker, Listed, Pending, Restart, Suggested, read_answers
 from perdure.interfaces.cli.forge.made import built, unchanged
 from perdure.interfaces.cli.prompts.plain import can_move_cursor
+from perdure.interfaces.cli.remote.ports.builder import BuilderPorts
 from perdure.interfaces.cli.shell_hints import exact
 
 _INTERRUPTED = 130
@@ -50,71 +50,111 @@ def _person() -> Asker:
     return Wizard()
 
 
-async def interview(options: Options, p: Perdure, session: SessionView, asker: Asker) -> Answer:
-    """Ask until everything is known and confirmed, then build; an interrupted interview is kept."""
-    again = exact(options, "new", "--resume", session.session_id)
+async def interview(options: Options, builder: BuilderPorts, session: SessionView, asker: Asker) -> Answer:
+    """Ask until everything is known and confirmed, then build; an interrupted interview is kept.
+
+    Raises: Unavailable, with the command that resumes it; what building a bot raises.
+    """
+    talk = _Interview(options, builder, session, asker)
     try:
-        while True:
-            changes = await _shown_changes(options, p, session, asker)
-            try:
-                said = await asker.answer(session)
-                if isinstance(said, Restart):
-                    session = await _restarted(p, session, said)
-                    again = exact(options, "new", "--resume", session.session_id)
-                    continue
-                if _is_confirmed(session, said):
-                    break
-                session = await p.forge.answer(session.session_id, said, session.revision)
-            except Invalid as error:
-                asker.refused(error, Pending(session, again))
-            except Conflict as error:
-                session = await p.forge.get(session.session_id)
-                asker.refused(error, Pending(session, again))
-        return await _assembled(options, p, session, changes)
+        return await talk.run()
     except (KeyboardInterrupt, EOFError):
-        _say_kept(again)
-        return Answer({"session_id": session.session_id, "status": "kept"}, exit_code=_INTERRUPTED)
+        _say_kept(talk.again)
+        return Answer({"session_id": talk.session.session_id, "status": "kept"}, exit_code=_INTERRUPTED)
     except asyncio.CancelledError:
-        _say_kept(again)
+        _say_kept(talk.again)
         raise
+    except Unavailable as error:
+        raise Unavailable(f"{error.detail} Every answer that was taken is kept. Resume: {talk.again}") from error
 
 
-async def _assembled(options: Options, p: Perdure, session: SessionView, changes: dict[str, Any]) -> Answer:
-    """Build what was confirmed; the draft of a change that changes nothing goes."""
-    result = await p.forge.assemble(session.session_id)
-    if result.changed:
-        return built(options, p, session, result, changes)
-    await p.forge.delete(session.session_id)
-    return unchanged(session, result, changes)
+class _Interview:
+    """One session, asked and answered."""
+
+    def __init__(self, options: Options, builder: BuilderPorts, session: SessionView, asker: Asker) -> None:
+        self._options = options
+        self._builder = builder
+        self._asker = asker
+        self.session = session
+
+    @property
+    def again(self) -> str:
+        """The command that resumes it."""
+        return exact(self._options, "new", "--resume", self.session.session_id)
+
+    async def run(self) -> Answer:
+        """Ask until the bot is confirmed, and build it."""
+        while True:
+            changes = await self._shown_changes()
+            try:
+                said = await self._asker.answer(self.session)
+                if _is_confirmed(self.session, said):
+                    break
+                await self._take(said)
+            except Invalid as error:
+                self._asker.refused(error, Pending(self.session, self.again))
+            except Conflict as error:
+                self.session = await self._builder.interviews.get(self.session.session_id)
+                self._asker.refused(error, Pending(self.session, self.again))
+        return await self._assembled(changes)
+
+    async def _take(self, said: Any) -> None:
+        """Take an answer, or begin again with another description.
+
+        Raises: Invalid; Conflict.
+        """
+        if isinstance(said, Restart):
+            self.session = await self._restarted(said)
+        else:
+            seen = self.session
+            self.session = await self._builder.interviews.answer(seen.session_id, said, seen.revision)
+
+    async def _restarted(self, wanted: Restart) -> SessionView:
+        """Begin again with another description; the draft without an answer is removed once the new one is stored."""
+        if wanted.description == self.session.initial_description:
+            return self.session
+        begun = await self._builder.interviews.start(wanted.description)
+        await self._builder.interviews.delete(self.session.session_id)
+        return begun
+
+    async def _assembled(self, changes: dict[str, Any]) -> Answer:
+        """Build what was confirmed; the draft of a change that changes nothing is removed."""
+        result = await self._builder.interviews.assemble(self.session.session_id)
+        if result.changed:
+            return built(self._options, self._builder.home, self.session, result, changes)
+        await self._builder.interviews.delete(self.session.session_id)
+        return unchanged(self.session, result, changes)
+
+    async def _shown_changes(self) -> dict[str, Any]:
+        """Show what would be another on disk, before a change of a bot is confirmed."""
+        session = self.session
+        if not isinstance(session.turn, ReadyToAssemble) or session.mode != BuilderMode.RECONFIGURE:
+            return {}
+        changes = await self._builder.interviews.changes(session.session_id)
+        if not self._options.json or sys.stderr.isatty():
+            beside = [f"Your text stays in {name}; what Forge would write comes beside it." for name in changes.clashes]
+            self._asker.show(session, [*(changes.diffs.values() or ["Nothing would change.\n"]), *beside])
+        return {"changes": changes.wire()}
 
 
-async def _restarted(p: Perdure, session: SessionView, wanted: Restart) -> SessionView:
-    """Begin anew with another description; the draft without an answer goes, once the new one is there."""
-    if wanted.description == session.initial_description:
-        return session
-    begun = await p.forge.start(wanted.description)
-    await p.forge.delete(session.session_id)
-    return begun
-
-
-async def draft_id(p: Perdure, given: str | None) -> str:
+async def draft_id(builder: BuilderPorts, given: str | None) -> str:
     """Return the id of a draft: the one that is named, or the newest.
 
     Raises: NotFound; Invalid
     """
     if given is not None:
-        return await p.forge.require_whole_id(given)
-    newest = await p.forge.drafts(limit=1)
+        return await builder.drafts.require_whole_id(given)
+    newest = await builder.drafts.drafts(limit=1)
     if not newest:
         raise Invalid("There is no draft to go on with. `perdure new` begins one.")
-    return newest[0].summary.session_id
+    return newest[0].wire()["session_id"]
 
 
-async def wished(p: Perdure, asker: Asker) -> SessionView:
+async def wished(builder: BuilderPorts, asker: Asker) -> SessionView:
     """Begin with what a person wishes for."""
     while True:
         try:
-            return await p.forge.start(await asker.wish())
+            return await builder.interviews.start(await asker.wish())
         except Invalid as error:
             asker.refused(error)
 
@@ -128,14 +168,3 @@ def _say_kept(again: str) -> None:
     with contextlib.suppress(OSError):  # a terminal that has gone
         kept = "Your answers are kept; what was only marked or typed is not. Go on where you were:"
         print(f"\n{kept}\n  {again}", file=sys.stderr, flush=True)
-
-
-async def _shown_changes(options: Options, p: Perdure, session: SessionView, asker: Asker) -> dict[str, Any]:
-    """Show what would be another on disk, before a change of a bot is confirmed."""
-    if not isinstance(session.turn, ReadyToAssemble) or session.mode != BuilderMode.RECONFIGURE:
-        return {}
-    changes = await p.forge.changes(session.session_id)
-    if not options.json or sys.stderr.isatty():
-        beside = [f"Your text stays in {name}; what Forge would write comes beside it." for name in changes.clashes]
-        asker.show(session, [*(changes.diffs.values() or ["Nothing would change.\n"]), *beside])
-    return {"changes": {"diffs": dict(changes.diffs), "clashes": list(changes.clashes)}}

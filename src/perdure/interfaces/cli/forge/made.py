@@ -1,9 +1,9 @@
 """What is told of a bot that was just made or changed, and what one does next."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from perdure.app import Perdure
 from perdure.app.builder.sessions import SessionView
 from perdure.bots.slugs import slug_of
 from perdure.forge.assembly.assembly import AssemblyResult
@@ -18,7 +18,7 @@ _SHOWN = 60
 
 
 def built(
-    options: Options, p: Perdure, session: SessionView, result: AssemblyResult, changes: Mapping[str, Any]
+    options: Options, home: Path | None, session: SessionView, result: AssemblyResult, changes: Mapping[str, Any]
 ) -> Answer:
     """Tell what an interview has come to."""
     clashes = [
@@ -27,7 +27,7 @@ def built(
     parts = [
         f"{result.bot_name} is ready: {result.bot_slug}, version {result.version}.",
         *_taken(result),
-        *_files(p, result),
+        *_files(options, home, result),
         *_models(session),
         *clashes,
         *_next(options, result),
@@ -44,12 +44,12 @@ def unchanged(session: SessionView, result: AssemblyResult, changes: Mapping[str
     return Answer({"result": result.model_dump(mode="json"), **changes}, parts)
 
 
-def imported(options: Options, p: Perdure, result: AssemblyResult) -> Answer:
+def imported(options: Options, home: Path | None, result: AssemblyResult) -> Answer:
     """Tell what a file has become: a new bot, each time."""
     parts = [
         f"{result.bot_name} is here: {result.bot_slug}, version {result.version}.",
         *_taken(result),
-        *_files(p, result),
+        *_files(options, home, result),
         *_next(options, result),
     ]
     return Answer({"result": result.model_dump(mode="json")}, parts)
@@ -63,10 +63,13 @@ def _taken(result: AssemblyResult) -> list[str]:
     return [f"There was a bot {wanted} already; it was left as it is, and this one has a slug of its own."]
 
 
-def _files(p: Perdure, result: AssemblyResult) -> list[str]:
+def _files(options: Options, home: Path | None, result: AssemblyResult) -> list[str]:
+    """Say where the files of a bot are; those of a server are in its home, which may be on another machine."""
     paths = (result.soul_path, result.identity_path, result.user_path)
+    where = [f"  {path}" if home is None else f"  {home / path}" for path in paths]
+    at_server = [f"Its files are in the home of {options.server}:"] if home is None else []
     return [
-        "\n".join(f"  {p.settings.home / path}" for path in paths),
+        "\n".join([*at_server, *where]),
         f"  skills: {', '.join(result.skills_attached) or 'none'}",
     ]
 

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from perdure.app import open_home
 from perdure.errors import Invalid
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import Answer
+from perdure.interfaces.cli.remote.opened import builder_of
 
 Description = Annotated[
     str | None, typer.Argument(metavar="[TEXT]", help="What the bot is for; with --resume the whole id of a draft.")
@@ -19,7 +19,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Take what is suggested, 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the tree."""
-    command(app, "new")(new)
+    command(app, "new", server=True)(new)
 
 
 async def new(
@@ -37,13 +37,13 @@ async def new(
     if resume and reconfigure is not None:
         raise Invalid("A draft is resumed, or a bot reconfigured; not both.")
     asker = asker_for(options, answers, is_content=yes)
-    async with open_home(options.settings(), debug=options.verbose) as p:
+    async with builder_of(options) as builder:
         if resume:
-            session = await p.forge.resume(await draft_id(p, description))
+            session = await builder.drafts.resume(await draft_id(builder, description))
         elif reconfigure is not None:
-            session = await p.forge.reconfigure(reconfigure, description=description or "")
+            session = await builder.interviews.reconfigure(reconfigure, description=description or "")
         elif description is not None:
-            session = await p.forge.start(description)
+            session = await builder.interviews.start(description)
         else:
-            session = await wished(p, asker)
-        return await interview(options, p, session, asker)
+            session = await wished(builder, asker)
+        return await interview(options, builder, session, asker)

@@ -25,8 +25,8 @@ from perdure.interfaces.cli.goals.flags import Goal, MaybeGoal, Resume, filled
 from perdure.interfaces.cli.goals.run_ui.flows import from_json, in_folder_of, prints_aside, require_code, resume_run
 from perdure.interfaces.cli.goals.run_ui.run_ui import Showing, Stage, staged
 from perdure.interfaces.cli.output.terminal import one_line
-from perdure.interfaces.cli.remote.goal_ports import GoalPorts
 from perdure.interfaces.cli.remote.opened import goals_of
+from perdure.interfaces.cli.remote.ports.goals import GoalPorts
 from perdure.interfaces.cli.shell_hints import exact
 from perdure.kernel.calls.decisions import TooLate, choose
 from perdure.kernel.events import Limits, ToolCall

@@ -19,8 +19,8 @@ from perdure.interfaces.cli.goals.decisions import settled
 from perdure.interfaces.cli.goals.display.hints import next_lines
 from perdure.interfaces.cli.goals.flags import BY_HASH, Goal, Resume, SeenGoal
 from perdure.interfaces.cli.output.terminal import one_line
-from perdure.interfaces.cli.remote.goal_ports import GoalPorts
 from perdure.interfaces.cli.remote.opened import goals_of
+from perdure.interfaces.cli.remote.ports.goals import GoalPorts
 from perdure.kernel.events import Event, ToolCall
 from perdure.kernel.fold import fold
 from perdure.kernel.history.compare import Parted

@@ -13,7 +13,7 @@ from perdure.interfaces.cli.command_result import Answer, Table
 from perdure.interfaces.cli.confirm import can_ask, is_sure
 from perdure.interfaces.cli.memory.records import described
 from perdure.interfaces.cli.remote.opened import records_of
-from perdure.interfaces.cli.remote.ports import RecordReader
+from perdure.interfaces.cli.remote.ports.records import RecordReader
 
 Record = Annotated[str, typer.Argument(metavar="ID", help="The whole id of the record.")]
 

@@ -5,8 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from perdure.client import Client
-from perdure.client.connection import TokenRefused
-from perdure.errors import Denied
+from perdure.errors import NoToken
 
 TOKEN_VARIABLE = "PERDURE_TOKEN"  # noqa: S105 (a name, not a token)
 _HOW = f"`perdure token show` prints it on the machine of the server; give it in the variable {TOKEN_VARIABLE}."
@@ -16,13 +15,13 @@ _HOW = f"`perdure token show` prints it on the machine of the server; give it in
 async def connected(url: str) -> AsyncIterator[Client]:
     """Give a client of a server, with the token of the environment.
 
-    Raises: Denied when there is no token, or the server refuses it; Invalid when the token may not be sent there.
+    Raises: NoToken when there is none, or the server refuses it; Invalid when the token may not be sent there.
     """
     token = os.environ.get(TOKEN_VARIABLE, "")
     if not token:
-        raise Denied(f"A server needs a token. {_HOW}")
+        raise NoToken(f"A server needs a token. {_HOW}")
     try:
         async with Client(url, token) as client:
             yield client
-    except TokenRefused as error:
-        raise TokenRefused(f"{url} refuses the token. {_HOW}") from error
+    except NoToken as error:
+        raise NoToken(f"{url} refuses the token. {_HOW}") from error

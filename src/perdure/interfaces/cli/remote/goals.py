@@ -9,7 +9,7 @@ from perdure.app.wire.goal_detail import GoalDetailView
 from perdure.app.wire.goal_view import GoalView
 from perdure.client.goals import Goals
 from perdure.errors import Damaged, Invalid, NotFound
-from perdure.interfaces.cli.remote.received import ReceivedDetail, read_event, read_goal
+from perdure.interfaces.cli.remote.received_goals import ReceivedDetail, read_event, read_goal
 from perdure.kernel.events import Event, Limits
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.ports import InboxRow

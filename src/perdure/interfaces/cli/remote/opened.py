@@ -1,17 +1,21 @@
 """Where a command works: at the home that it opens, or at the server that it names. This is decided here alone."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from perdure.interfaces.cli.command import Options
-from perdure.interfaces.cli.remote.ports import Records
+from perdure.interfaces.cli.remote.ports.bots import BotPorts, Shown
+from perdure.interfaces.cli.remote.ports.builder import BuilderPorts
+from perdure.interfaces.cli.remote.ports.records import Records
 
 if TYPE_CHECKING:
     from perdure.app.wire.goal_detail import GoalDetailView
+    from perdure.app.wire.resources.bots import BotSummary
+    from perdure.app.wire.resources.builder import Draft
     from perdure.errors import Damaged
-    from perdure.interfaces.cli.remote.goal_ports import GoalPorts
     from perdure.interfaces.cli.remote.goals import ServerGoals
+    from perdure.interfaces.cli.remote.ports.goals import GoalPorts
 
 
 @asynccontextmanager
@@ -34,7 +38,7 @@ async def records_of(options: Options) -> AsyncIterator[Records]:
 @asynccontextmanager
 async def goals_of(options: Options) -> "AsyncIterator[GoalPorts]":
     """Give the goals that a command works with."""
-    from perdure.interfaces.cli.remote.goal_ports import GoalPorts
+    from perdure.interfaces.cli.remote.ports.goals import GoalPorts
 
     if options.server is None:
         from perdure.app import open_home
@@ -59,6 +63,67 @@ async def shown_goal(options: Options, name: str) -> "tuple[GoalDetailView, Dama
             return await salvage_detail(p.goals, await p.goals.find(name))
     async with server_goals(options.server) as goals:
         return await goals.shown(name), None
+
+
+@asynccontextmanager
+async def bots_of(options: Options) -> "AsyncIterator[BotPorts]":
+    """Give the bots that a command works with."""
+    if options.server is None:
+        from perdure.app import open_home
+
+        async with open_home(options.settings(), debug=options.verbose) as p:
+            yield BotPorts(p.bots, p.bots, p.settings.home)
+        return
+    from perdure.interfaces.cli.remote.bots import ServerBots
+    from perdure.interfaces.cli.remote.connection import connected
+
+    async with connected(options.server) as client:
+        bots = ServerBots(client.bots)
+        yield BotPorts(bots, bots, None)
+
+
+async def list_bots(options: Options, *, limit: int) -> Sequence[Shown["BotSummary"]]:
+    """Return the bots by slug; of a home, without loading what builds them."""
+    if options.server is None:
+        from perdure.app import open_home
+        from perdure.app.builder.list_views import listed_bots
+
+        async with open_home(options.settings(), debug=options.verbose) as p:
+            return await listed_bots(p.database, limit=limit)
+    from perdure.interfaces.cli.remote.bots import ServerBots
+    from perdure.interfaces.cli.remote.connection import connected
+
+    async with connected(options.server) as client:
+        return await ServerBots(client.bots).list(limit=limit)
+
+
+@asynccontextmanager
+async def builder_of(options: Options) -> "AsyncIterator[BuilderPorts]":
+    """Give the interviews, drafts and choices that a command works with."""
+    if options.server is None:
+        from perdure.app import open_home
+
+        async with open_home(options.settings(), debug=options.verbose) as p:
+            yield BuilderPorts(p.forge, p.forge, p.forge, p.settings.home)
+        return
+    from perdure.interfaces.cli.remote.builder import ServerBuilder
+    from perdure.interfaces.cli.remote.connection import connected
+
+    async with connected(options.server) as client:
+        builder = ServerBuilder(client.builder)
+        yield BuilderPorts(builder, builder, builder, None)
+
+
+async def list_drafts(options: Options, *, limit: int) -> Sequence[Shown["Draft"]]:
+    """Return the drafts, the newest change first; of a home, without loading what interviews."""
+    if options.server is None:
+        from perdure.app import open_home
+        from perdure.app.builder.list_views import listed_drafts
+
+        async with open_home(options.settings(), debug=options.verbose) as p:
+            return await listed_drafts(p.database, limit=limit)
+    async with builder_of(options) as builder:
+        return await builder.drafts.drafts(limit)
 
 
 @asynccontextmanager

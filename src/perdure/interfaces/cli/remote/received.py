@@ -1,105 +1,99 @@
-"""Goals and events as a server has sent them, read back for the displays of the commands."""
+"""What a server has sent of Forge and bots, read back for the commands that show it."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import orjson
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from perdure.app.wire.goal_detail import GoalDetailView
-from perdure.app.wire.goal_view import QUEUED, GoalView
-from perdure.app.wire.next_commands import NextCommand
-from perdure.app.wire.resources.events import Event as WireEvent
-from perdure.kernel.events import Event, ForkedFrom, ParentCall
-from perdure.kernel.fold import GoalState
-from perdure.kernel.summary import Summary
-from perdure.moments import moment_us
+from perdure.app.builder.sessions import SessionView
+from perdure.errors import Unavailable
+from perdure.forge.state import Exchange
+from perdure.forge.turns import BuilderTurn, Preview
+from perdure.forge.vocabulary import BuilderMode, BuilderPhase
 
 if TYPE_CHECKING:
-    from perdure.app.wire.resources import goals as wire
+    from perdure.app.wire.resources import builder as wire
+
+T = TypeVar("T")
+Model = TypeVar("Model", bound=BaseModel)
+_TURN: TypeAdapter[BuilderTurn] = TypeAdapter(BuilderTurn)
 
 
 @dataclass(frozen=True)
-class ReceivedGoal(GoalView):
-    """A goal as a server has sent it: its JSON form and its next commands are what the server says."""
+class Received(Generic[T]):
+    """An object of the wire, as it was sent. See Shown."""
 
-    received: Any = field(default=None, repr=False)
+    received: T
 
-    @property
-    def next(self) -> Sequence[NextCommand]:
-        """See GoalView.next."""
-        return [NextCommand(each["command"], each["why"]) for each in self.received["next"]]
-
-    def wire(self) -> "wire.Goal":
-        """See GoalView.wire."""
-        goal: wire.Goal = self.received
-        return goal
+    def wire(self) -> T:
+        """See Shown.wire."""
+        return self.received
 
 
 @dataclass(frozen=True)
-class ReceivedDetail(GoalDetailView):
-    """A goal in detail as a server has sent it."""
+class ReceivedSession(SessionView):
+    """A session as a server has sent it: its JSON form is what the server says."""
 
     received: Any = field(default=None, repr=False)
 
-    def wire(self) -> "wire.GoalDetail":
-        """See GoalDetailView.wire."""
-        detail: wire.GoalDetail = self.received
-        return detail
+    def wire(self) -> "wire.Session":
+        """See SessionView.wire."""
+        session: wire.Session = self.received
+        return session
 
 
-def read_goal(goal: "wire.Goal", state: GoalState | None = None) -> ReceivedGoal:
-    """Read a goal, and add what its events say if they were read."""
-    ended = None if state is None else state.termination
-    is_noted = goal["detail"] not in (None, QUEUED) and goal["waiting_for"] != "hold"
-    return ReceivedGoal(
-        _summary(goal),
-        is_running=goal["status"] == "running",
-        termination=ended,
-        note=goal["detail"] if is_noted and goal["reason"] is None else None,
-        state=state,
-        received=goal,
+async def first(limit: int, items: AsyncIterator[T]) -> list[T]:
+    """Return the first items of a list; no page is fetched behind the last of them."""
+    found: list[T] = []
+    async for item in items:
+        found.append(item)
+        if len(found) == limit:
+            break
+    return found
+
+
+def read_as(model: type[Model], sent: Mapping[str, Any]) -> Model:
+    """Read an object that one of Forge's own classes defines; what a newer server adds to it is left out.
+
+    Raises: Unavailable when it is of another form.
+    """
+    try:
+        return model.model_validate(sent, extra="ignore")
+    except ValidationError as error:
+        raise _unreadable(error) from error
+
+
+def read_session(session: "wire.Session") -> ReceivedSession:
+    """Read a session with its pending turn.
+
+    Raises: Unavailable when a turn is of another form.
+    """
+    try:
+        turn, mode, phase = (
+            _TURN.validate_python(session["turn"], extra="ignore"),
+            BuilderMode(session["mode"]),
+            BuilderPhase(session["phase"]),
+        )
+    except ValueError as error:  # pydantic's own error is one
+        raise _unreadable(error) from error
+    return ReceivedSession(
+        session_id=session["session_id"],
+        mode=mode,
+        phase=phase,
+        initial_description=session["initial_description"],
+        question_count=session["question_count"],
+        revision=session["revision"],
+        turn=turn,
+        preview=read_as(Preview, session["preview"]),
+        conversation=tuple(read_as(Exchange, said) for said in session["conversation"]),
+        received=session,
     )
 
 
-def read_event(event: WireEvent) -> Event:
-    """Read an event; its payload is written anew, so that its hash cannot be checked here."""
-    return Event(
-        goal_id=event["goal_id"],
-        seq=event["seq"],
-        id=event["id"],
-        type=event["type"],
-        iteration=event["iteration"],
-        timestamp_us=moment_us(event["timestamp"]),
-        payload=orjson.dumps(event["payload"]).decode(),
-        hash=bytes.fromhex(event["hash"]),
-        v=event["v"],
-    )
-
-
-def _summary(goal: "wire.Goal") -> Summary:
-    parent, origin, due_at = goal["parent"], goal["forked_from"], goal["due_at"]
-    status = goal["status"]
-    return Summary(
-        goal_id=goal["id"],
-        text=goal["text"],
-        mind=goal["mind"],
-        status="open" if status == "running" or status == "interrupted" else status,  # noqa: PLR1714 (narrows the type)
-        created_us=moment_us(goal["created_at"]),
-        updated_us=moment_us(goal["updated_at"]),
-        last_seq=goal["last_seq"],
-        steps=goal["steps"],
-        cost_usd=goal["cost_usd"],
-        reason=goal["reason"],
-        detail=goal["detail"],
-        waiting_for=goal["waiting_for"],
-        bot=goal["bot"],
-        flow=goal["flow"],
-        workdir=goal["workdir"],
-        forked_from=None if origin is None else ForkedFrom(origin["goal_id"], origin["seq"]),
-        parent=None if parent is None else ParentCall(parent["goal_id"], parent["call_id"]),
-        tags=tuple(goal["tags"]),
-        queue=goal["queue"],
-        due_us=None if due_at is None else moment_us(due_at),
-        start_key=goal["key"],
+def _unreadable(error: ValueError) -> Unavailable:
+    """Return the error for an object that this version does not know."""
+    first_line = str(error.errors()[0]["loc"]) if isinstance(error, ValidationError) else str(error)
+    return Unavailable(
+        f"The server sent what this version of Perdure cannot read: {first_line}. Use the version of the server."
     )
