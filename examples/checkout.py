@@ -59,8 +59,8 @@ def is_noted(line: str) -> bool:
 
 
 async def reserve(order: str, item: Item) -> str:
-    """Reserve an item; the warehouse takes a key, so that a repeated call changes nothing."""
-    line = f"reserve {current_step().idempotency_key} {order} {item.name}"
+    """Reserve an item; the warehouse takes a key, which all attempts share, so a repeated call changes nothing."""
+    line = f"reserve {current_step().step_key} {order} {item.name}"
     if not is_noted(line):
         note(line)
     return f"{order}/{item.name}"

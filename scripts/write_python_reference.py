@@ -67,7 +67,7 @@ RESOURCES = (
     *(("AssemblyResult", AssemblyResult), ("AddedRecord", AddedRecord)),
     *(("SearchMatch", SearchMatch), ("RelatedMatch", RelatedMatch)),
 )
-CURRENT_STEP = ("idempotency_key", "usage", "record", "progress")
+CURRENT_STEP = ("step_key", "idempotency_key", "usage", "record", "progress")
 TEST_CLOCK = ("now", "advance")
 TEST_HOME = ("replace", "crash", "settle")
 MAKING = ("create", "exists")

@@ -112,6 +112,24 @@ async def test_another_try_is_another_call_and_has_another_key(world: World) -> 
     assert KEYS == ["goal-a//fails_once#0.1", "goal-a//fails_once#0.2"]
 
 
+async def test_every_attempt_has_the_key_of_its_step_also_after_a_crash_and_a_retry_of_the_goal(world: World) -> None:
+    def fails_twice() -> str:
+        KEYS.append(current_step().step_key)
+        if len(KEYS) <= 3:
+            raise ValueError("not yet")
+        return KEYS[-1]
+
+    async def two(goal: Goal) -> list[str]:
+        options = goal.options(effect="idempotent", retry=2, name="pay")
+        return [await options.step(fails_twice), await options.step(fails_twice)]
+
+    with failpoints.armed("kernel.effect.after", die), pytest.raises(Died):
+        await start(world, two)
+    assert (await world.resume()).state.status == "failed"
+    assert value(await world.retry()) == ["goal-a//pay#0", "goal-a//pay#1"]
+    assert KEYS == ["goal-a//pay#0"] * 4 + ["goal-a//pay#1"]
+
+
 async def test_outside_of_a_step_there_is_no_key(world: World) -> None:
     async def asks(goal: Goal) -> str:
         await goal.step(on_a_thread)

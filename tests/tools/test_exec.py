@@ -107,9 +107,10 @@ async def test_the_environment_is_ours_then_the_calls_then_the_minds(
 
 
 async def test_a_program_knows_its_goal_and_its_key(tool: ExecTool, workdir: Path) -> None:
-    forged = {"PERDURE_IDEMPOTENCY_KEY": "forged", "PERDURE_GOAL_ID": "forged"}
-    arguments = shell("echo $PERDURE_IDEMPOTENCY_KEY $PERDURE_GOAL_ID", env=forged)
-    assert await stdout(tool, workdir, arguments, environment=forged) == f"{GOAL}/{CALL} {GOAL}\n"
+    forged = {"PERDURE_IDEMPOTENCY_KEY": "forged", "PERDURE_STEP_KEY": "forged", "PERDURE_GOAL_ID": "forged"}
+    arguments = shell("echo $PERDURE_IDEMPOTENCY_KEY $PERDURE_STEP_KEY $PERDURE_GOAL_ID", env=forged)
+    said = await stdout(tool, workdir, arguments, environment=forged)
+    assert said == f"{GOAL}/{CALL} {GOAL}/a {GOAL}\n"
 
 
 async def test_a_variable_whose_name_no_shell_knows_reaches_the_program(tool: ExecTool, workdir: Path) -> None:

@@ -81,6 +81,11 @@ class CallContext:
     def idempotency_key(self) -> str:
         return f"{self.goal_id}/{self.call.call_id}"
 
+    @property
+    def step_key(self) -> str:
+        """The same for every attempt of the step."""
+        return f"{self.goal_id}/{self.call.step}"
+
 
 class Tool(Protocol):
     """What acts."""

@@ -41,8 +41,17 @@ class CurrentStep:
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     @property
+    def step_key(self) -> str:
+        """A key for systems that accept one: `<goal id>/<step>`, the same for every attempt of the step.
+
+        It stays the same after a crash, in a further attempt (`retry`), in a retry of the goal, after a decision, and
+        in the `check` of the step. Another step and a fork have other keys.
+        """
+        return f"{self.goal_id}/{self.step}"
+
+    @property
     def idempotency_key(self) -> str:
-        """A key for systems that take one: `<goal id>/<call id>`.
+        """A key for one attempt: `<goal id>/<call id>`, for systems that answer a repeated key with an earlier failure.
 
         It is the same when an attempt is repeated after a crash, and in the `check` of the step. Another attempt and a
         fork have other keys.

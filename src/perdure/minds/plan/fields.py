@@ -25,7 +25,7 @@ _ID = re.compile(r"[a-z0-9_-]+")
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_OURS = {"PERDURE_IDEMPOTENCY_KEY", "PERDURE_GOAL_ID", "PERDURE_HOME_ID", LEFT_OUT}
+_OURS = {"PERDURE_IDEMPOTENCY_KEY", "PERDURE_STEP_KEY", "PERDURE_GOAL_ID", "PERDURE_HOME_ID", LEFT_OUT}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _EFFECTS: Mapping[str, Effect] = {"pure": "pure", "idempotent": "idempotent", "once": "once"}

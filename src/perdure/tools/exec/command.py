@@ -232,7 +232,8 @@ def _env(given: Any) -> Mapping[str, str]:
 def _environment(context: CallContext, given: Mapping[str, str], cwd: Path, home_id: str) -> dict[str, str]:
     seen = {name: value.replace("\0", "") for name, value in context.environment.items()}  # as $(...) does
     marks = (key_mark(context.goal_id, context.call.call_id), home_mark(home_id))
-    ours = {"PERDURE_GOAL_ID": context.goal_id, **dict(mark.split("=", 1) for mark in marks)}
+    names = {"PERDURE_GOAL_ID": context.goal_id, "PERDURE_STEP_KEY": context.step_key}
+    ours = {**names, **dict(mark.split("=", 1) for mark in marks)}
     for value in (*seen.values(), *ours.values()):
         _require_text("The environment", value)
     return {**os.environ, "PWD": str(cwd), **given, **seen, **ours}
