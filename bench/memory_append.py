@@ -25,8 +25,8 @@ from perdure.memory.log.lines import line_of
 from perdure.memory.log.log import Log, now_ms
 from perdure.memory.log.reading import iter_lines, iter_records
 from perdure.memory.memory import Memory
-from perdure.memory.paths import LOG_FILE, Places
-from perdure.memory.record import Plain
+from perdure.memory.paths import LOG_FILE, MemoryFiles
+from perdure.memory.record import JsonObject
 
 T = TypeVar("T")
 
@@ -107,7 +107,7 @@ def _filled(folder: Path, size: int) -> Memory:
     return memory
 
 
-def _news(seed: int) -> Iterator[Plain]:
+def _news(seed: int) -> Iterator[JsonObject]:
     """Give records that no log has."""
     for number, record in enumerate(records(10**6, seed=seed + 1)):
         yield {**record, "id": f"new-{number}", "fingerprint": f"new-{number}"}
@@ -158,7 +158,7 @@ def _raw() -> Iterator[int]:
 @contextmanager
 def _log() -> Iterator[Log]:
     with scratch(DISK) as folder:
-        log = Log(Places(folder / LOG_FILE))
+        log = Log(MemoryFiles(folder / LOG_FILE))
         log.append(_lines(1))
         yield log
         log.close()
@@ -260,7 +260,7 @@ def _flush_inside(folder: Path, flush_s: float) -> Callable[[bytes], None]:
 
 
 def _be_traced(folder: Path, n: int) -> None:
-    log = Log(Places(folder / LOG_FILE))
+    log = Log(MemoryFiles(folder / LOG_FILE))
     lines = _lines(n)
     log.append(lines[:1])
     mark(folder / _BEGIN)
@@ -272,7 +272,7 @@ def _be_traced(folder: Path, n: int) -> None:
 def _main(what: str, folder: Path, how_much: float, flush_s: float = 0) -> None:
     match what:
         case "ours":
-            log = Log(Places(folder / LOG_FILE))
+            log = Log(MemoryFiles(folder / LOG_FILE))
             slow = failpoints.armed("memory.flush.before", partial(time.sleep, flush_s))
             with slow if flush_s else nullcontext():
                 print(_append_for(folder, how_much, lambda line: log.append([line])))

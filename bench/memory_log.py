@@ -7,7 +7,7 @@ from pathlib import Path
 
 from perdure.memory.log.lines import line_of
 from perdure.memory.normalise import moment
-from perdure.memory.record import Plain
+from perdure.memory.record import JsonObject
 
 NOW_MS = 1_780_000_000_000
 SPACING_MS = 7_000
@@ -25,7 +25,7 @@ def write_log(path: Path, n: int, now_ms: int = NOW_MS) -> None:
             file.write(line_of(record, now_ms - (n - number) * SPACING_MS))
 
 
-def records(n: int, seed: int = 7) -> Iterator[Plain]:
+def records(n: int, seed: int = 7) -> Iterator[JsonObject]:
     """Give n records: 24 of 43 common words in each, one word that only it has, 16,000 paths, 20 repositories."""
     chance = random.Random(seed)
     for number in range(n):

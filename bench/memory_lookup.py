@@ -16,7 +16,7 @@ from bench.table import Counted, Target, Timed
 from perdure.memory.log.log import now_ms
 from perdure.memory.memory import Memory
 from perdure.memory.paths import LOG_FILE
-from perdure.memory.record import Plain
+from perdure.memory.record import JsonObject
 
 _MILLION = 1_000_000
 """In a shorter log a scan is not so slow."""
@@ -45,7 +45,7 @@ def measure(n: int = 100_000, repeats: int = 3) -> tuple[list[Timed], list[Count
 
 def _lookups(memory: Memory, n: int, scan_ms: float, repeats: int) -> list[Timed]:
     known = list(records(min(n, _TIMES)))
-    asks: dict[str, Callable[[Plain], Plain]] = {
+    asks: dict[str, Callable[[JsonObject], JsonObject]] = {
         "fingerprint": lambda record: {"fingerprint": record["fingerprint"]},
         "path": lambda record: {"paths": record["paths"][:1]},
         "directory": lambda record: {"paths": [record["paths"][0].rpartition("/")[0]]},
@@ -60,7 +60,7 @@ def _lookups(memory: Memory, n: int, scan_ms: float, repeats: int) -> list[Timed
     return rows
 
 
-def _related(memory: Memory, asked: Plain) -> None:
+def _related(memory: Memory, asked: JsonObject) -> None:
     if not memory.related(**asked, now_ms=NOW_MS, retention_days=365)["matches"]:
         raise RuntimeError(f"nothing was found by {asked}")
 
@@ -78,15 +78,15 @@ def _catch_up(memory: Memory, n: int, scan_ms: float) -> Timed:
     return Timed(f"first look after {_APPENDED} more records", scan_ms, ms, "ms")
 
 
-def _rebuilt(folder: Path) -> Plain:
+def _rebuilt(folder: Path) -> JsonObject:
     """Make the index in a process of its own, and say how large that became."""
     command = [sys.executable, "-m", "bench.memory_lookup", str(folder)]
     done = subprocess.run(command, check=True, capture_output=True)
-    found: Plain = orjson.loads(done.stdout)
+    found: JsonObject = orjson.loads(done.stdout)
     return found
 
 
-def _counted(n: int, built: Plain) -> list[Counted]:
+def _counted(n: int, built: JsonObject) -> list[Counted]:
     return [
         Counted("records in the index", built["records"], Target("value", "=", n)),
         Counted("megabytes of memory while it is made", built["rss_mb"], Target("value", "≤", 300)),
@@ -114,7 +114,7 @@ def _ms(work: Callable[[], object]) -> float:
     return (time.perf_counter() - start) * 1e3
 
 
-def rebuild(folder: Path) -> Plain:
+def rebuild(folder: Path) -> JsonObject:
     """Make the index of a memory; return what that took."""
     memory = Memory(folder)
     start = time.process_time()

@@ -17,7 +17,7 @@ from perdure import Conflict, DatabaseClient
 from perdure.app.home.system import WorkerIdentity, is_dead
 from perdure.bots.writing import locked
 from perdure.memory.log.log import Log
-from perdure.memory.paths import Places
+from perdure.memory.paths import MemoryFiles
 from tests import children
 from tests.crash.goals import is_running
 from tests.crash.size import torture_size
@@ -52,7 +52,7 @@ async def hold_the_memory(home: Path, pipe: Connection) -> None:
         leave_an_orphan(pipe)
         return []
 
-    Log(Places(home / "memory.jsonl")).append_chosen(choose)
+    Log(MemoryFiles(home / "memory.jsonl")).append_chosen(choose)
 
 
 async def hold_the_bots(home: Path, pipe: Connection) -> None:
@@ -72,7 +72,7 @@ async def see_that_the_worker_is_dead(home: Path) -> None:
 
 
 async def write_to_the_memory(home: Path) -> None:
-    log = Log(Places(home / "memory.jsonl"), wait_s=0)
+    log = Log(MemoryFiles(home / "memory.jsonl"), wait_s=0)
     log.append([b"{}\n"])
     log.close()
 

@@ -27,7 +27,7 @@ from perdure.memory.log.lock import LogLock
 from perdure.memory.log.log import Log, now_ms
 from perdure.memory.memory import Memory
 from perdure.memory.normalise import moment
-from perdure.memory.paths import LOG_FILE, Places
+from perdure.memory.paths import LOG_FILE, MemoryFiles
 
 DAY_MS = 24 * 60 * 60 * 1000
 NOW_MS = 1_750_000_000_000
@@ -206,14 +206,14 @@ async def forget_as_somebody_else(folder: Path, record_id: str, pipe: Connection
     os.chdir(folder)
     os.seteuid(NOBODY)
     try:
-        compaction.forget(Log(Places(Path(LOG_FILE))), record_id)
+        compaction.forget(Log(MemoryFiles(Path(LOG_FILE))), record_id)
     except PerdureError as error:
         pipe.send((error.code, str(error)))
 
 
 async def hold_the_lock(folder: Path, pipe: Connection) -> None:
     """Take the lock and wait to be killed."""
-    with LogLock(Places(folder / LOG_FILE).lock):
+    with LogLock(MemoryFiles(folder / LOG_FILE).lock):
         pipe.send(os.getpid())
         pipe.recv()
 
@@ -324,7 +324,7 @@ DAMAGES = [overwrite, zero, cut, keep_the_header, put_garbage, put_another_datab
 
 async def damage_on(folder: Path, barrier: Barrier) -> None:
     """Damage the index again and again, until killed."""
-    index = Places(folder / LOG_FILE).index
+    index = MemoryFiles(folder / LOG_FILE).index
     chance = random.Random(1)
     barrier.wait()
     while True:

@@ -42,14 +42,14 @@ def test_odd_names_of_files_are_told_as_they_are(repository: GitRepository) -> N
     "name", ["--upload-pack=touch x", "--output=x", "-", "", " ", "a b", "HEAD\n", "x\0y"], ids=ascii
 )
 def test_a_name_that_could_be_an_option_is_refused_before_git_sees_it(name: str, repository: GitRepository) -> None:
-    with pytest.raises(Invalid, match="names no commit"):
+    with pytest.raises(Invalid, match="is not a commit"):
         Repository(repository.folder).changed_paths(name)
 
 
 @pytest.mark.parametrize("name", ["nothing", "HEAD..HEAD", "HEAD^{tree}", "HEAD:a.py", ":/x", "0" * 40])
 def test_what_is_no_commit_is_not_found(name: str, repository: GitRepository) -> None:
     repository.commit("one", a_py="1")
-    with pytest.raises(NotFound, match="Git knows no commit"):
+    with pytest.raises(NotFound, match="There is no commit"):
         Repository(repository.folder).changed_paths(name)
 
 

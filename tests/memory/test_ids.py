@@ -15,7 +15,7 @@ from perdure.memory.ingest.report import Found, store
 from perdure.memory.log.lines import line_of
 from perdure.memory.log.log import now_ms
 from perdure.memory.memory import Memory
-from perdure.memory.record import Plain
+from perdure.memory.record import JsonObject
 from tests import children
 from tests.crash.goals import rest_of
 from tests.crash.size import torture_size
@@ -78,9 +78,11 @@ def test_another_record_with_a_taken_id_is_refused(
     state(memory)
     before = memory.places.log.read_bytes()
     for asked in (memory, Memory(memory.places.log.parent)):
-        with pytest.raises(Conflict, match="The id 'mine' is taken by another record; nothing was stored") as refused:
+        with pytest.raises(
+            Conflict, match="The id 'mine' is taken by another record; nothing was stored"
+        ) as id_conflict:
             asked.add(OTHER, dedupe=dedupe)
-        assert (refused.value.current or {})["title"] == "first"
+        assert (id_conflict.value.current or {})["title"] == "first"
         asked.close()
     assert memory.places.log.read_bytes() == before
 
@@ -111,9 +113,9 @@ def test_an_id_is_looked_at_before_the_fingerprint(memory: Memory) -> None:
 def test_of_a_batch_with_a_taken_id_nothing_is_stored_and_each_is_named(memory: Memory) -> None:
     memory.add(FIRST)
     batch = [{"type": "fact", "title": "a"}, OTHER, FIRST, {**OTHER, "title": "third"}]
-    with pytest.raises(Conflict, match=r"Record 2: the id 'mine' is taken.* None was stored") as refused:
+    with pytest.raises(Conflict, match=r"Record 2: the id 'mine' is taken.* None was stored") as id_conflict:
         memory.add_many(batch)
-    assert [error.partition(":")[0] for error in refused.value.errors] == ["Record 2", "Record 4"]
+    assert [error.partition(":")[0] for error in id_conflict.value.errors] == ["Record 2", "Record 4"]
     assert titles(memory) == ["first"]
 
 
@@ -195,7 +197,7 @@ def test_an_import_names_the_lines_whose_id_another_record_has(memory: Memory, s
 
 
 def test_what_is_ingested_again_is_a_duplicate_wherever_the_first_is(memory: Memory) -> None:
-    records: list[Plain] = [{**FIRST, "id": f"i{number}", "title": f"t{number}"} for number in range(3)]
+    records: list[JsonObject] = [{**FIRST, "id": f"i{number}", "title": f"t{number}"} for number in range(3)]
     assert store(Found(list(records)), memory)["added"] == 3
     in_the_archive(memory)
     changed = [{**record, "summary": "told in other words"} for record in records]

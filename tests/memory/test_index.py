@@ -18,7 +18,7 @@ from perdure.memory.dedupe import LONG_BYTES
 from perdure.memory.log.lines import line_of
 from perdure.memory.log.log import now_ms
 from perdure.memory.memory import Memory
-from perdure.memory.record import Plain
+from perdure.memory.record import JsonObject
 from tests import children
 from tests.memory import reference
 from tests.memory.jobs import opened, record_of
@@ -27,7 +27,7 @@ NOW = 1_780_000_000_000
 ALL: dict[str, Any] = {"now_ms": NOW, "limit": 20, "budget_ms": 60_000}
 
 
-def record(number: int) -> Plain:
+def record(number: int) -> JsonObject:
     words = "lock" if number % 3 else "lock retry retry"
     return {
         "id": f"record-{number:04}",
@@ -66,7 +66,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 def truth(memory: Memory, tmp_path: Path) -> Callable[[], list[Any]]:
     """The answers of a memory that has never had another index."""
 
-    def told() -> list[Any]:
+    def translate_os_errors() -> list[Any]:
         folder = tmp_path / "other"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
@@ -76,7 +76,7 @@ def truth(memory: Memory, tmp_path: Path) -> Callable[[], list[Any]]:
         other.close()
         return found
 
-    return told
+    return translate_os_errors
 
 
 def test_the_index_is_made_on_the_first_look_for_its_owner_alone(memory: Memory) -> None:
@@ -274,7 +274,7 @@ def test_nobody_in_a_folder_that_can_only_be_read_finds_the_same() -> None:
         children.run(_as_nobody, memory.places.log.parent, expected[4])
 
 
-async def _as_nobody(folder: Path, expected: Plain) -> None:
+async def _as_nobody(folder: Path, expected: JsonObject) -> None:
     os.setgid(65534)
     os.setuid(65534)
     memory = Memory(folder)
@@ -503,7 +503,7 @@ def happen(memory: Memory, what: str, value: Any) -> None:
 @example([("append", {"type": "lesson", "id": "a", "key": "a", "fingerprint": "f", "supersedes": ["a"], "paths": 5})],
          [{"fingerprint": "f"}], "")  # fmt: skip
 def test_whatever_happens_the_answers_are_those_of_somebody_who_reads_everything(
-    tmp_path_factory: pytest.TempPathFactory, events: list[tuple[str, Any]], asked: list[Plain], text: str
+    tmp_path_factory: pytest.TempPathFactory, events: list[tuple[str, Any]], asked: list[JsonObject], text: str
 ) -> None:
     memory = Memory(tmp_path_factory.mktemp("memory") / "state")
     log = memory.places.log
@@ -518,7 +518,7 @@ def test_whatever_happens_the_answers_are_those_of_somebody_who_reads_everything
     memory.close()
 
 
-def compare(memory: Memory, question: Plain, text: str) -> None:
+def compare(memory: Memory, question: JsonObject, text: str) -> None:
     log = memory.places.log
     now = now_ms()
     found = memory.related(**question, now_ms=now, budget_ms=60_000)

@@ -11,8 +11,9 @@ import pytest
 
 from perdure.errors import Conflict, NotFound
 from perdure.failpoints import armed
+from perdure.memory.index.id_table import IdTable
 from perdure.memory.index.index import Index
-from perdure.memory.index.index_db import Database, Names
+from perdure.memory.index.index_db import Database
 from perdure.memory.index.rows import Unusable
 from perdure.memory.index.view import View
 from perdure.memory.log.lines import line_of
@@ -104,7 +105,7 @@ def test_damage_in_the_middle_of_a_look_up_is_noticed(
             looks.append(view.records)
             if len(looks) == 1:
                 damage(memory.places.index, random.Random(seed))
-            return [view.called("record-0007"), view.count_with(["retri"], 1000)]
+            return [view.with_id("record-0007"), view.count_with(["retri"], 1000)]
 
         found = index.use(look)
         assert found is not None
@@ -118,13 +119,13 @@ def test_a_file_that_something_else_wrote_takes_nothing_in(memory: Memory) -> No
     memory.rebuild()
     put(memory.places.log, range(WITHIN, WITHIN + 5))
     database = Database.open(memory.places.index)
-    noted = database.noted()
+    header = database.header()
     with memory.places.log.open("rb") as log:
-        lines = list(lines_of(log.fileno(), memory.places.log, start=noted.upto))
+        lines = list(lines_of(log.fileno(), memory.places.log, start=header.upto))
         for looks in ([False], [True, False]):
-            with pytest.raises(Unusable, match="something else has written it"):
-                database.take_in(lines, log.fileno(), noted, iter(looks).__next__)
-    assert database.noted() == noted
+            with pytest.raises(Unusable, match="another program has written it"):
+                database.index_lines(lines, log.fileno(), header, iter(looks).__next__)
+    assert database.header() == header
     database.close()
 
 
@@ -145,7 +146,7 @@ def test_rebuilding_is_given_up_after_a_few_tries_and_the_log_stays_as_it_is(mem
 
 
 def test_ids_that_cannot_be_kept_raise_nothing_of_sqlite() -> None:
-    names = Names()
+    names = IdTable()
     names.close()
     with pytest.raises(Unusable):
         names.put("a", 0, 0)

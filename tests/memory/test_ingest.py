@@ -28,9 +28,9 @@ class Shelf:
         if self.is_broken:
             raise Unavailable("The disk is full.")
         assert skip_taken
-        news = [normalised(record, 0) for record in records]
-        answers = [{"added": record["id"] not in self.records, "id": record["id"]} for record in news]
-        self.records |= {record["id"]: record for record in news}
+        new_records = [normalised(record, 0) for record in records]
+        answers = [{"added": record["id"] not in self.records, "id": record["id"]} for record in new_records]
+        self.records |= {record["id"]: record for record in new_records}
         return answers
 
 
@@ -202,7 +202,7 @@ def test_a_report_of_any_other_kind_is_refused(tmp_path: Path) -> None:
     with huge.open("wb") as file:
         file.truncate(LARGEST_BYTES + 1)
     assert "larger than 64 MiB" in junit(huge).errors[0]
-    assert "it is no file" in junit(tmp_path).errors[0]
+    assert "it is not a file" in junit(tmp_path).errors[0]
     assert "cannot be read" in junit(tmp_path / "missing.xml").errors[0]
 
 
@@ -244,17 +244,19 @@ def test_the_same_source_read_again_adds_nothing(tmp_path: Path, repository: Git
 def test_a_record_that_is_invalid_keeps_no_other_from_being_stored() -> None:
     good = [{"id": f"g{number}", "type": "fact", "title": "x"} for number in range(3)]
     shelf = Shelf()
-    told = store(Found([good[0], {"id": "b", "type": "NO", "title": "bad"}, *good[1:]]), shelf)
-    assert (told["added"], told["skipped"]) == (3, 1)
-    assert told["errors"][0].startswith("bad: type is 'NO'")
+    translate_os_errors = store(Found([good[0], {"id": "b", "type": "NO", "title": "bad"}, *good[1:]]), shelf)
+    assert (translate_os_errors["added"], translate_os_errors["skipped"]) == (3, 1)
+    assert translate_os_errors["errors"][0].startswith("bad: type is 'NO'")
 
 
 def test_a_memory_that_fails_is_told_and_fails_nobody() -> None:
     shelf = Shelf()
     shelf.is_broken = True
-    told = store(Found([{"id": str(number), "type": "fact"} for number in range(250)], 1, ["before"]), shelf)
+    translate_os_errors = store(
+        Found([{"id": str(number), "type": "fact"} for number in range(250)], 1, ["before"]), shelf
+    )
     counts = {"added": 0, "duplicates": 0, "forgotten": 0, "skipped": 251}
-    assert told == {**counts, "errors": ["before", "The disk is full."]}
+    assert translate_os_errors == {**counts, "errors": ["before", "The disk is full."]}
 
 
 def test_the_end_of_a_goal_is_a_record() -> None:

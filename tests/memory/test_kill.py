@@ -201,9 +201,9 @@ def gather(pipes: list[Connection], stored: dict[str, Any], count: int) -> None:
     while len(stored) < count:
         for pipe in wait(pipes):
             assert isinstance(pipe, Connection)
-            told = pipe.recv()
-            if told is not None:
-                stored[told[0]] = told[1]
+            translate_os_errors = pipe.recv()
+            if translate_os_errors is not None:
+                stored[translate_os_errors[0]] = translate_os_errors[1]
 
 
 def kill_all(writers: list[tuple[Any, Connection]], stored: dict[str, Any]) -> None:
@@ -211,7 +211,13 @@ def kill_all(writers: list[tuple[Any, Connection]], stored: dict[str, Any]) -> N
         child.kill()
     for child, pipe in writers:
         assert children.end_of(child) == -signal.SIGKILL
-        stored.update({told[0]: told[1] for told in rest_of(pipe) if told is not None})
+        stored.update(
+            {
+                translate_os_errors[0]: translate_os_errors[1]
+                for translate_os_errors in rest_of(pipe)
+                if translate_os_errors is not None
+            }
+        )
 
 
 def start(job: Callable[..., Any], *arguments: object) -> tuple[Any, Connection]:

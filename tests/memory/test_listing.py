@@ -9,9 +9,9 @@ import pytest
 from perdure import Invalid
 from perdure.memory.log.lines import line_of
 from perdure.memory.memory import Memory
-from perdure.memory.record import Plain
+from perdure.memory.record import JsonObject
 
-RECORDS: list[Plain] = [
+RECORDS: list[JsonObject] = [
     {"id": "a", "type": "lesson", "source": "ann", "timestamp": "2026-01-03T00:00:00.000Z", "repo": "r"},
     {"id": "b", "type": "fact", "source": "junit", "timestamp": "2026-01-01T00:00:00.000Z"},
     {"id": "c", "type": "lesson", "source": "junit", "timestamp": "2026-01-02T00:00:00.000Z", "repo": "s"},
@@ -73,7 +73,7 @@ def test_a_limit_says_whether_there_are_more(memory: Memory) -> None:
         ({"limit": -1}, "limit is -1"),
         ({"limit": "2"}, "limit is '2'"),
         ({"type": "Not A Type"}, "type is 'Not A Type'"),
-        ({"source": 5}, "source was expected to be text"),
+        ({"source": 5}, "source must be text"),
         ({"since": "soon"}, "since is 'soon'"),
         ({"until": "later"}, "until is 'later'"),
     ],

@@ -19,7 +19,7 @@ from perdure.memory.log.lock import LogLock
 from perdure.memory.log.log import Log
 from perdure.memory.log.reading import iter_lines
 from perdure.memory.memory import Memory
-from perdure.memory.paths import Places
+from perdure.memory.paths import MemoryFiles
 from tests import children
 from tests.crash.goals import rest_of
 from tests.memory import jobs
@@ -207,7 +207,7 @@ def test_who_holds_the_lock_for_too_long_is_named_and_a_dead_one_holds_nothing(t
     ours, theirs = children.context().Pipe()
     holder = children.start(jobs.hold_the_lock, tmp_path, theirs)
     pid = ours.recv()
-    log = Log(Places(tmp_path / "memory.jsonl"), wait_s=0)
+    log = Log(MemoryFiles(tmp_path / "memory.jsonl"), wait_s=0)
     with pytest.raises(Unavailable, match=f"locked by process {pid} "):
         log.append([])
     holder.kill()
@@ -355,6 +355,6 @@ def test_a_log_that_cannot_be_given_back_to_its_owner_is_not_rewritten(tmp_path:
     [(code, message)] = rest_of(ours)
     assert children.end_of(child) == 0
     assert code == "denied"
-    assert "belongs to somebody else" in message
+    assert "belongs to another user" in message
     assert read_records(tmp_path / "memory.jsonl")[0]["title"] == "stored"
     assert not (tmp_path / "memory.jsonl.new").exists()

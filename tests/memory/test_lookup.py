@@ -14,7 +14,7 @@ from perdure.memory.index.words import words_in
 from perdure.memory.log.lines import line_of
 from perdure.memory.memory import Memory
 from perdure.memory.normalise import moment
-from perdure.memory.record import Plain
+from perdure.memory.record import JsonObject
 
 NOW = 1_780_000_000_000
 DAY = 86_400_000
@@ -28,21 +28,21 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
     memory.close()
 
 
-def put(memory: Memory, *records: Plain) -> None:
+def put(memory: Memory, *records: JsonObject) -> None:
     """Write records as somebody might have, without a flush for each."""
     with memory.places.log.open("ab") as file:
         file.writelines(line_of(record, NOW) for record in records)
 
 
-def ids(answer: Plain) -> list[Any]:
+def ids(answer: JsonObject) -> list[Any]:
     return [match["record"].get("id") for match in answer["matches"]]
 
 
-def ask(memory: Memory, **asked: Any) -> Plain:
+def ask(memory: Memory, **asked: Any) -> JsonObject:
     return memory.related(**{"now_ms": NOW, "limit": 10, "budget_ms": 60_000, **asked})
 
 
-def find(memory: Memory, text: str, **asked: Any) -> Plain:
+def find(memory: Memory, text: str, **asked: Any) -> JsonObject:
     return memory.search(text, **{"budget_ms": 60_000, **asked})
 
 
@@ -91,7 +91,7 @@ def test_paths_overlap_at_their_slashes(memory: Memory, asked: str, found: list[
     assert ids(ask(memory, paths=[asked])) == found
 
 
-def failed_test(day: int, sha: str, **more: object) -> Plain:
+def failed_test(day: int, sha: str, **more: object) -> JsonObject:
     about = {"type": "verifier_cluster", "severity": "high", "fingerprint": "junit-1", "sha": sha, "paths": ["t.py"]}
     return {"id": f"run-{day}", **about, "title": "1 of 9 tests failed", "timestamp": moment(NOW - day * DAY), **more}
 
@@ -140,7 +140,7 @@ def test_a_path_out_of_the_repository_is_refused(memory: Memory) -> None:
 
 
 def test_the_worst_come_first_then_the_newest_then_the_nearest_then_by_id(memory: Memory) -> None:
-    def record(name: str, severity: str, day: int, path: str = "a") -> Plain:
+    def record(name: str, severity: str, day: int, path: str = "a") -> JsonObject:
         return {"id": name, "severity": severity, "timestamp": moment(NOW - day * DAY), "paths": [path]}
 
     put(memory, record("6", "unknown", 0), record("5", "high", 2), record("4", "high", 1), record("3", "high", 1))
@@ -307,7 +307,7 @@ ODD = [
 
 
 @pytest.mark.parametrize("odd", ODD, ids=lambda odd: ascii(odd)[:40])
-def test_odd_records_stop_nobody(memory: Memory, odd: Plain) -> None:
+def test_odd_records_stop_nobody(memory: Memory, odd: JsonObject) -> None:
     put(memory, {"title": "findme", "fingerprint": "f", "paths": ["p/q"], **odd}, {"id": "good", "fingerprint": "f"})
     put(memory, {"title": "findme", "paths": ["p/q"], **odd})
     found = ids(ask(memory, fingerprint="f"))

@@ -110,7 +110,7 @@ def test_a_section_takes_the_place_of_the_first_one(existing: str, expected: str
 
 
 def test_what_is_no_section_is_not_applied() -> None:
-    with pytest.raises(Invalid, match="A section was expected"):
+    with pytest.raises(Invalid, match="The section must begin with"):
         apply_section("text", "anything")
 
 

@@ -130,7 +130,7 @@ def test_a_line_that_is_nested_too_deeply_stops_nobody(memory: Memory) -> None:
 def test_what_makes_no_sense_is_refused_by_a_sentence(memory: Memory) -> None:
     odd: list[Any] = [None, [], "x"]
     for record in odd:
-        with pytest.raises(Invalid, match="expected to be an object"):
+        with pytest.raises(Invalid, match="must be an object"):
             memory.add(record)
     for budget_ms in (float("nan"), float("inf"), -1.0):
         with pytest.raises(Invalid, match="budget_ms"):

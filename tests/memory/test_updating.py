@@ -113,15 +113,15 @@ def test_an_update_that_changes_nothing_stores_nothing(memory: Memory) -> None:
     ("key", "changes", "named"),
     [
         ("new", {"title": "x"}, "No record has the key or the id 'new'"),
-        ("new", {"type": "fact"}, "must say something"),
+        ("new", {"type": "fact"}, "needs content"),
         ("new", {**FACT, "severity": "odd"}, "severity is 'odd'"),
         ("new", {**FACT, "id": "mine"}, "cannot have 'id'"),
         ("new", {**FACT, "supersedes": ["x"]}, "cannot have 'supersedes'"),
         (" ", FACT, "key is blank"),
         ("a\nb", FACT, "control character"),
         ("k" * 201, FACT, "1 to 200 characters"),
-        (5, FACT, "key was expected to be text"),
-        ("new", [], "expected to be an object"),
+        (5, FACT, "key must be text"),
+        ("new", [], "must be an object"),
     ],
 )
 def test_what_cannot_be_an_update_is_refused(memory: Memory, key: Any, changes: Any, named: str) -> None:

@@ -15,9 +15,9 @@ from perdure.memory.index.words import asked_terms, terms_of
 from perdure.memory.log.lines import line_of
 from perdure.memory.log.log import now_ms
 from perdure.memory.memory import Memory
-from perdure.memory.record import Plain
+from perdure.memory.record import JsonObject
 
-RECORDS: list[Plain] = [
+RECORDS: list[JsonObject] = [
     {"id": "cache", "title": "Prices are stale: the cart caches them", "paths": ["shop/cart.py"]},
     {"id": "tax", "title": "Taxes were rounded per line", "paths": ["shop/tax.py"]},
     {"id": "chinese", "title": "购物车缓存了旧价格", "summary": "API接口返回错误", "paths": ["shop/cart.py"]},
@@ -89,9 +89,9 @@ def test_answers_are_equal_with_and_without_an_index(memory: Memory, tmp_path: P
     other.mkdir()
     shutil.copy(memory.places.log, other)
     (other / "memory.idx.sqlite").mkdir()  # no index can be made there
-    without = Memory(other)
-    assert answers(without) == expected
-    without.close()
+    remaining_ranges = Memory(other)
+    assert answers(remaining_ranges) == expected
+    remaining_ranges.close()
     assert (other / "memory.idx.sqlite").is_dir()
 
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from perdure.memory.index.ids import TakenIds, in_archive, is_equal, refused
-from perdure.memory.index.index_file import Keys
-from perdure.memory.index.terms import is_ours
+from perdure.memory.index.ids import TakenIds, id_conflict, in_archive, is_equal
+from perdure.memory.index.index_file import IndexLookup
+from perdure.memory.index.terms import is_internal
 from perdure.memory.log.lines import line_of
 from perdure.memory.log.log import Log, now_ms
-from perdure.memory.paths import Places
-from perdure.memory.record import Plain, plain, require_printable
+from perdure.memory.paths import MemoryFiles
+from perdure.memory.record import JsonObject, plain, require_printable
 
 _MOST_LOGS = 8
 _known: "OrderedDict[Path, TakenIds]" = OrderedDict()
@@ -22,18 +22,18 @@ _known: "OrderedDict[Path, TakenIds]" = OrderedDict()
 def append_record(path: str | os.PathLike[str], record: Mapping[str, Any]) -> None:
     """Store one record as it is given; it is on stable storage when the call returns.
 
-    A record without an id is stored as often as it is given. With an id, the same record is stored once. A value that
-    JSON does not have is stored as its text (`str`), apart from NaN and infinity.
+    A record without an id is stored each time. A record with an id is stored once. A value that JSON does not have is
+    stored as its text (`str`), except NaN and infinity.
 
-    Raises: Invalid when it has no JSON, or its id a control character; Conflict when another record has its id,
-    or had it until it was forgotten;    Unavailable; Denied; Damaged when a flush fails, or has failed before.
+    Raises: Invalid when a value cannot be JSON or the id has a control character; Conflict when another record has
+    the id, or had it before it was forgotten; Unavailable; Denied; Damaged when a flush fails or has failed before.
     """
     stored = plain(record, is_lenient=True)
     line = line_of(stored, now_ms())
-    log = Log(Places(Path(path)))
+    log = Log(MemoryFiles(Path(path)))
     name = stored.get("id")
     try:
-        if isinstance(name, str) and name and not is_ours(str(stored.get("type", ""))):
+        if isinstance(name, str) and name and not is_internal(str(stored.get("type", ""))):
             _append_new(log, require_printable(name), stored, line)
         else:
             log.append([line])
@@ -41,7 +41,7 @@ def append_record(path: str | os.PathLike[str], record: Mapping[str, Any]) -> No
         log.close()
 
 
-def _append_new(log: Log, name: str, record: Plain, line: bytes) -> None:
+def _append_new(log: Log, name: str, record: JsonObject, line: bytes) -> None:
     taken = _taken_ids(log.places)
     archived = in_archive(log.places, [name])
 
@@ -51,16 +51,16 @@ def _append_new(log: Log, name: str, record: Plain, line: bytes) -> None:
             return [line]
         there = held[name]
         if there is None or not is_equal(record, there):
-            raise refused({0: name}, held)
+            raise id_conflict({0: name}, held)
         return []
 
     log.append_chosen(choose)
 
 
-def _taken_ids(places: Places) -> TakenIds:
+def _taken_ids(places: MemoryFiles) -> TakenIds:
     """Return what this process knows about the ids of a log; that of the least recent log is dropped."""
     path = Path(os.path.abspath(places.log))
-    found = _known.pop(path, None) or TakenIds(Places(path), Keys(Places(path)))
+    found = _known.pop(path, None) or TakenIds(MemoryFiles(path), IndexLookup(MemoryFiles(path)))
     _known[path] = found
     while len(_known) > _MOST_LOGS:
         _known.popitem(last=False)

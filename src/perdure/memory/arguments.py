@@ -1,4 +1,4 @@
-"""What callers ask by: each value is understood, or refused by its name."""
+"""Validates the arguments of queries; an error names the argument."""
 
 import math
 import os
@@ -13,21 +13,21 @@ LONGEST_DAYS = 36_500
 
 
 def text_of(value: Any, name: str) -> str:
-    """Return a text.
+    """Return the value if it is text.
 
-    Raises: Invalid when it is something else, or cannot be written as UTF-8.
+    Raises: Invalid when it is another type, or cannot be encoded as UTF-8.
     """
     if not isinstance(value, str):
-        raise Invalid(f"{name} was expected to be text, not {type(value).__name__}.")
+        raise Invalid(f"{name} must be text, not {type(value).__name__}.")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise Invalid(f"{name} is {value!r}, which is no text: it cannot be written as UTF-8.") from None
+        raise Invalid(f"{name} is {value!r}, which cannot be encoded as UTF-8.") from None
     return value
 
 
 def word_of(value: Any, name: str) -> str:
-    """Return a text without blanks around it; blank for what is not given.
+    """Return the text without surrounding whitespace; an empty text for None.
 
     Raises: what `text_of` raises.
     """
@@ -35,7 +35,7 @@ def word_of(value: Any, name: str) -> str:
 
 
 def fingerprint_of(value: Any) -> str:
-    """Return a fingerprint as one text; blank for what is not given.
+    """Return a fingerprint as one text; an empty text for None.
 
     Raises: Invalid
     """
@@ -46,18 +46,18 @@ def fingerprint_of(value: Any) -> str:
 
 
 def paths_of(value: Any) -> list[str]:
-    """Return paths as texts; one alone may be given without a list.
+    """Return paths as texts; a single path needs no list.
 
     Raises: Invalid
     """
     listed = list(value) if isinstance(value, Iterable) and not isinstance(value, str | os.PathLike) else [value]
     if not all(isinstance(path, str | os.PathLike) for path in listed):
-        raise Invalid("paths was expected to be a list of paths.")
+        raise Invalid("paths must be a list of paths.")
     return [text_of(str(path), "paths") for path in listed]
 
 
 def limit_of(value: Any) -> int:
-    """Return how many are wanted at most.
+    """Return the maximum number of results.
 
     Raises: Invalid
     """

@@ -1,6 +1,6 @@
-"""Whether the caller of a write still waits for it: one that has given up gets nothing written later.
+"""Whether the caller of a write still waits for it: nothing is written after the caller has given up.
 
-A thread that waits for a lock, or for its turn, cannot be interrupted. It asks before it writes instead.
+A thread that waits for a lock cannot be interrupted, so it checks right before it writes.
 """
 
 import threading
@@ -22,7 +22,7 @@ class Caller:
         self._is_writing = False
 
     def give_up(self) -> bool:
-        """Allow no write from now on; return whether one is going on, which will end soon."""
+        """Allow no write from now on; return whether a write is in progress, which will finish soon."""
         with self._lock:
             self._is_gone = True
             return self._is_writing
@@ -44,7 +44,7 @@ class Caller:
 
 
 CALLER: ContextVar[Caller | None] = ContextVar("perdure_memory_caller", default=None)
-"""For whom this thread works; None for a caller that waits to the end."""
+"""The caller that this thread works for; None for a caller that never gives up."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""When two records tell of the same thing."""
+"""Deduplication: which records report the same thing, and which of them arrived within the window."""
 
 import hashlib
 import os
@@ -12,32 +12,32 @@ from perdure.memory.index.terms import superseded_by
 from perdure.memory.log.lines import Line
 from perdure.memory.log.reading import lines_backwards, lines_of
 from perdure.memory.normalise import INGESTED_TYPES
-from perdure.memory.record import TOMBSTONE, Plain
+from perdure.memory.record import TOMBSTONE, JsonObject
 
 WINDOW_MS = 24 * 60 * 60 * 1000
-"""So long after the first one of a kind arrived, another one is a duplicate."""
+"""A record is a duplicate when the first one with its key arrived at most this long ago."""
 
 _CLOCKS_DIFFER_MS = 60_000
-"""Writers take the time before they take the lock, so lines may stand a little out of order."""
+"""A writer reads its clock before it takes the lock, so arrival times may be slightly out of order."""
 LONG_BYTES = 1 << 18
-"""When more than this had to be read, the index should know it."""
+"""When more bytes than this had to be read, the index catches up."""
 
 _Arrival = tuple[bytes, int, str]
 _OLD_ENOUGH = 16
-"""So many old lines in a row end the search: one alone may have been put there by somebody, or by a wrong clock."""
+"""This many old lines in a row end the backward search: a single one may come from a wrong clock or an editor."""
 _TOMB = b""
-"""Stands in the place of a key for what is to be forgotten, or superseded."""
+"""Used instead of a key for a record that was forgotten or superseded."""
 _PARTS = ("type", "repo", "sha", "fingerprint", "pr_number")
 _SAID = ("title", "summary")
 
 
 def dedupe_key(record: Mapping[str, Any]) -> bytes:
-    """Return what is equal for records that tell of the same thing.
+    """Return a digest that is equal for records that report the same thing.
 
-    What tools report of one commit or one cause is the same thing, however they put it. What people write down is the
-    same only in the same words: two lessons about one commit are two.
+    Reports of tools about one commit or one cause are the same, whatever their words. Records that people write are
+    the same only with the same words: two lessons about one commit are two records.
     """
-    given: Plain = {name: value for name in _PARTS if _is_given(value := record.get(name))}
+    given: JsonObject = {name: value for name in _PARTS if _is_given(value := record.get(name))}
     if record.get("type") not in INGESTED_TYPES:
         given |= {name: value for name in _SAID if _is_given(value := record.get(name))}
     elif "sha" not in given and "fingerprint" not in given and _is_given(title := record.get("title")):
@@ -48,15 +48,15 @@ def dedupe_key(record: Mapping[str, Any]) -> bytes:
             given["conclusion"] = conclusion
     try:
         text = orjson.dumps(given, option=orjson.OPT_SORT_KEYS)
-    except orjson.JSONEncodeError:  # nested more deeply than we would write it; somebody else has
+    except orjson.JSONEncodeError:  # another program wrote it, nested deeper than we write
         text = repr(given).encode()
     return hashlib.blake2b(text, digest_size=16).digest()
 
 
 def latest(since_ms: int) -> int:
-    """Return until when a record may have arrived to count, for those who ask what arrived within a window.
+    """Return the latest arrival time that still counts for a window that begins at `since_ms`.
 
-    That is a day from now, because clocks differ and are set: a record that claims to be of next year blocks nothing.
+    That is a day from now, because clocks differ and are set: a record dated next year must not block others.
     """
     return since_ms + 2 * WINDOW_MS
 
@@ -66,21 +66,23 @@ def _is_given(value: object) -> bool:
 
 
 class KeyIndex(Protocol):
-    """Finds by dedupe key what an index has taken in of a log."""
+    """Finds indexed records by their dedupe key."""
 
     def covered(self, fd: int) -> int | None:
-        """Return the offset up to which the index knows the log that is open here; None when it knows another."""
+        """Return the offset up to which the open log is indexed; None when the index belongs to another file."""
         ...
 
     def first_with(self, keys: Collection[bytes], since_ms: int) -> Mapping[bytes, str] | None:
-        """Return the id of the first record of each key that arrived since then; None when it cannot be asked now."""
+        """Return the id of the first record of each key that arrived since then; None when the index is unusable."""
         ...
 
 
-class Recent:
-    """What arrived within the window, by dedupe key; reads each part of a log once. Used under the log's lock.
+class RecentKeys:
+    """The records that arrived within the window, by dedupe key. Used under the lock of the log.
 
-    The index is asked about what lies before the part that was read, unless that is older than the window anyway.
+    Adding must not get slower as the log grows, and must see records that no index has yet. So the end of the log is
+    read, each part once: from the offset that the index covers, or, without an index, backwards until the lines are
+    older than the window. Anything before that part is looked up in the index.
     """
 
     def __init__(self, log: Path, index: KeyIndex | None = None) -> None:
@@ -94,13 +96,13 @@ class Recent:
 
     @property
     def read_bytes(self) -> int:
-        """How much had to be read because no index knew it."""
+        """How many bytes had to be read because they were not indexed."""
         return self._upto - self._from
 
     def find(self, keys: Collection[bytes], fd: int, size: int, since_ms: int) -> dict[bytes, str]:
         """Return the id of the first record that arrived since then, for each key that has one."""
         covered = self._index.covered(fd) if self._index is not None else None
-        if not self._goes_on(fd, size, covered):
+        if not self._continues(fd, size, covered):
             self._begin(fd, size, covered, since_ms)
         self._take(_arrivals(lines_of(fd, self._log, start=self._upto, end=size)), latest(since_ms))
         self._upto = size
@@ -121,8 +123,8 @@ class Recent:
         known = self._index.first_with(keys, since_ms)
         return dict(known) if known is not None else None
 
-    def _goes_on(self, fd: int, size: int, covered: int | None) -> bool:
-        """Tell whether the log is the one that was read before, and the index still knows what was not read."""
+    def _continues(self, fd: int, size: int, covered: int | None) -> bool:
+        """Return whether this is the file that was read before, and the index still covers the rest of it."""
         found = os.fstat(fd)
         is_same = (found.st_dev, found.st_ino) == self._file and size >= self._upto
         is_known = not self._needs_index or (covered is not None and covered >= self._from)
@@ -130,7 +132,7 @@ class Recent:
         return is_same and is_known and not is_kept_in_vain
 
     def _begin(self, fd: int, size: int, covered: int | None, since_ms: int) -> None:
-        """Read backwards to where the index or the window begins."""
+        """Read backwards to the offset that is indexed, or to the begin of the window."""
         found = os.fstat(fd)
         self._first.clear()
         self._forgotten.clear()

@@ -1,4 +1,4 @@
-"""The memory as callers see it: add, find, keep in order. Synchronous; `p.memory` runs it in a thread."""
+"""The API of the memory: add, find, maintain. Synchronous; `p.memory` runs it in a thread."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,10 +20,10 @@ from perdure.memory.arguments import (
     word_of,
 )
 from perdure.memory.batch import Batch
-from perdure.memory.dedupe import LONG_BYTES, WINDOW_MS, Recent
+from perdure.memory.dedupe import LONG_BYTES, WINDOW_MS, RecentKeys
 from perdure.memory.index.ids import TakenIds, in_archive
 from perdure.memory.index.index import Index
-from perdure.memory.index.index_file import Keys
+from perdure.memory.index.index_file import IndexLookup
 from perdure.memory.index.view import View
 from perdure.memory.log import compaction
 from perdure.memory.log.files import OpenFile, open_file
@@ -34,43 +34,43 @@ from perdure.memory.log.repair import repair
 from perdure.memory.log.transfer import export, import_lines
 from perdure.memory.log.verify import status, verify
 from perdure.memory.normalise import normalised, repository_path
-from perdure.memory.paths import LOG_FILE, Places
+from perdure.memory.paths import LOG_FILE, MemoryFiles
 from perdure.memory.query.filters import Filters, filter_of
 from perdure.memory.query.listing import listed
-from perdure.memory.query.related import Asked
+from perdure.memory.query.related import RelatedQuery
 from perdure.memory.query.related import related as find_related
-from perdure.memory.query.search import Search
+from perdure.memory.query.search import SearchQuery
 from perdure.memory.query.search import search as find_text
-from perdure.memory.record import Plain
+from perdure.memory.record import JsonObject
 from perdure.memory.updating import update
 
 _DAY_MS = 24 * 60 * 60 * 1000
 _SHORTEST_BEGINNING = 6
 _STEP_BYTES = 1 << 20
-"""So much an index is caught up by who only wants to add something."""
+"""At most this many bytes are indexed by a call that only adds records."""
 
 
 class Memory:
-    """One memory; threads may share it, processes may use the same folder at once."""
+    """One memory. Threads may share it, and processes may use the same folder at the same time."""
 
     def __init__(self, folder: Path) -> None:
-        self.places = Places(Path(os.path.abspath(folder)) / LOG_FILE)
+        self.places = MemoryFiles(Path(os.path.abspath(folder)) / LOG_FILE)
         self._log = Log(self.places)
         self._index = Index(self.places)
-        self._keys = Keys(self.places)
-        self._recent = Recent(self.places.log, self._keys)
+        self._keys = IndexLookup(self.places)
+        self._recent = RecentKeys(self.places.log, self._keys)
         self._taken = TakenIds(self.places, self._keys)
 
-    def add(self, record: Mapping[str, Any], *, dedupe: bool = True) -> Plain:
-        """Store a record, unless the same was stored within a day; return whether, and under which id.
+    def add(self, record: Mapping[str, Any], *, dedupe: bool = True) -> JsonObject:
+        """Store a record unless a duplicate was stored within a day; return whether it was added, and its id.
 
         Raises: Invalid; Conflict when another record has its id, or had it until it was forgotten; Unavailable; Denied;
         Damaged.
         """
         return self.add_many([record], dedupe=dedupe)[0]
 
-    def ready(self, record: Mapping[str, Any]) -> Plain:
-        """Return a record as it would be stored, with the id that it would have.
+    def ready(self, record: Mapping[str, Any]) -> JsonObject:
+        """Return the record as it would be stored, with its id.
 
         Raises: Invalid
         """
@@ -81,18 +81,18 @@ class Memory:
 
     def add_many(
         self, records: Sequence[Mapping[str, Any]], *, dedupe: bool = True, skip_taken: bool = False
-    ) -> list[Plain]:
-        """Store several records with one write and one flush; all or, when one is refused, none.
+    ) -> list[JsonObject]:
+        """Store several records with one write and one flush: all, or none when one is rejected.
 
-        A record whose id is taken is a duplicate when it says the same, however old that is; otherwise the batch is
-        refused, as is the id of a forgotten record. With `skip_taken` a taken id is always a duplicate, and a
-        forgotten record is not added again.
+        A record whose id is taken is a duplicate when its content is equal, whatever its age; otherwise the batch is
+        rejected, as it is for the id of a forgotten record. With `skip_taken`, a taken id always counts as a
+        duplicate, and a forgotten record is not added again.
 
         Raises: what `add` raises.
         """
         batch = Batch(records, clock_ms(), dedupe=dedupe, skip_taken=skip_taken)
         if not dedupe and not batch.names:
-            self._log.append([each.line for each in batch.news])
+            self._log.append([each.line for each in batch.new_records])
             return batch.all_added()
         self._prepare(batch)
         archived = in_archive(self.places, batch.names)
@@ -109,14 +109,14 @@ class Memory:
         return batch.answers
 
     def _prepare(self, batch: Batch) -> None:
-        """Bring the index up before the lock is taken, where much would have to be read under it."""
+        """Update the index before the lock is taken, if much would have to be read under the lock."""
         if batch.names:
             with suppress(FileNotFoundError):
                 file = OpenFile(open_file(self.places.log, os.O_RDONLY))
                 if self._taken.unread_bytes(file.fd) > _STEP_BYTES:
                     self._index.use(lambda _view: None)
 
-    def related(  # noqa: PLR0913  each is something that a person may ask by
+    def related(  # noqa: PLR0913  each is a criterion of its own
         self,
         *,
         paths: Sequence[str] = (),
@@ -129,20 +129,20 @@ class Memory:
         budget_ms: float = 50.0,
         retention_days: float = 90,
         now_ms: int | None = None,
-    ) -> Plain:
-        """Find the history that has to do with something: the worst, of those the newest, by overlap of paths, by id.
+    ) -> JsonObject:
+        """Find related records, sorted by severity, then newest first, then by overlap of paths, then by id.
 
-        A record matches when it has the fingerprint, the commit, the pull request, or a path that is one of the paths
-        (overlap 2), lies within one or contains one (overlap 1); the best overlap counts. A text narrows that down to
-        records that have all of its words, apart from those that are too common to tell anything; given alone, it is
-        the only reason. Without any of these nothing matches.
+        A record matches when it has the fingerprint, the commit or the pull request, or a path that equals one of the
+        paths (overlap 2), lies within one or contains one (overlap 1); the best overlap counts. A text keeps only
+        records with all of its words, except very common words; given alone, it is the only criterion. Without a
+        criterion nothing matches.
 
-        Records without a usable timestamp count by their arrival. The budget is for the answer, not for catching up
-        the index; when it is used up, the answer is what is there, with `truncated: true`.
+        A record without a usable timestamp is dated by its arrival. The budget covers the query, not the update of
+        the index; when it is used up, the matches found so far are returned with `truncated: true`.
 
         Raises: Invalid for a path that leads out of the repository; Unavailable; Denied; Damaged.
         """
-        asked = Asked(
+        asked = RelatedQuery(
             paths=tuple(dict.fromkeys(filter(None, map(repository_path, paths_of(paths))))),
             fingerprint=fingerprint_of(fingerprint),
             text=word_of(text, "text"),
@@ -162,37 +162,37 @@ class Memory:
         limit: int = 10,
         budget_ms: float = 50.0,
         **filters: Unpack[Filters],
-    ) -> Plain:
-        """Find records by the words of a text, the best first (BM25 over title and summary).
+    ) -> JsonObject:
+        """Find records by words, the best match first (BM25 over title and summary).
 
-        The text is never read as a query language. A record needs one of the words; words that too many records have
-        are dropped, unless there are no others. The budget is as for `related`, the filters are as for `list`.
+        The text is never parsed as a query language. A record must have one of the words; very common words are
+        ignored unless there are no others. The budget works as in `related`, the filters work as in `list`.
 
         Raises: Invalid; Unavailable; Denied; Damaged.
         """
-        asked = Search(text_of(text, "text"), limit_of(limit), filter_of(**filters))
+        asked = SearchQuery(text_of(text, "text"), limit_of(limit), filter_of(**filters))
         within_ms = budget_of(budget_ms)
         return self._index.use(lambda view: find_text(view, asked, within_ms)) or _nothing()
 
-    def list(self, *, limit: int = 20, **filters: Unpack[Filters]) -> Plain:
+    def list(self, *, limit: int = 20, **filters: Unpack[Filters]) -> JsonObject:
         """Return the newest records, and whether there are more; filters are type, source, repo, since and until.
 
         Raises: Invalid; Unavailable; Denied; Damaged.
         """
         return listed(self.places, filter_of(**filters), limit_of(limit))
 
-    def update(self, key: str, changes: Mapping[str, Any]) -> Plain:
-        """Store a record under a key, which supersedes what is current there, and takes over what is not changed.
+    def update(self, key: str, changes: Mapping[str, Any]) -> JsonObject:
+        """Store a record under a key: it supersedes the current one and copies the values that are not changed.
 
-        The key may also be the id of a record, which is the key from then on. None removes a value. When nothing
-        changes, nothing is stored.
+        The key may also be the id of a record, which becomes its key. None removes a value. An update that changes
+        nothing stores nothing.
 
         Raises: Invalid; Unavailable; Denied; Damaged.
         """
         return update(self._log, self._index, key, changes)
 
-    def get(self, id: str) -> Plain:  # noqa: A002  the key of a record has this name
-        """Return the record with an id, or with the only id that begins so; at least six characters.
+    def get(self, id: str) -> JsonObject:  # noqa: A002  the key of a record has this name
+        """Return the record with an id or a unique prefix of one, at least six characters long.
 
         Raises: Invalid; NotFound; Conflict when there are several; Unavailable; Denied; Damaged.
         """
@@ -201,42 +201,42 @@ class Memory:
         if not found:
             raise NotFound(f"The memory has no record {id!r}.")
         if len(found) > 1:
-            raise Conflict(f"Several records begin with {id!r}; write more of the id.")
+            raise Conflict(f"Several records have an id that begins with {id!r}; give more characters.")
         return found[0]
 
-    def rebuild(self) -> Plain:
-        """Make the index anew; return how many records and seconds that was, and its size.
+    def rebuild(self) -> JsonObject:
+        """Rebuild the index; return the number of records, the size in bytes and the seconds it took.
 
         Raises: NotFound when there is no log; Unavailable; Denied.
         """
         return self._index.rebuild()
 
-    def index_state(self) -> Plain:
-        """Tell whether the index is current, behind, missing or unusable; look-ups are right with any of them."""
+    def index_state(self) -> JsonObject:
+        """Return whether the index is current, behind, missing or unusable. Queries are correct in every state."""
         return self._index.state()
 
-    def iter(self) -> Iterator[Plain]:
-        """Give all records that are not forgotten, oldest first."""
+    def iter(self) -> Iterator[JsonObject]:
+        """Yield all records that are not forgotten, oldest first."""
         return map(orjson.loads, export(self.places))
 
-    def compact(self, *, retention_days: int = 90, now_ms: int | None = None, dry_run: bool = False) -> Plain:
-        """Move what is old to the archive; return what was kept, archived and forgotten, and the bytes of the log.
+    def compact(self, *, retention_days: int = 90, now_ms: int | None = None, dry_run: bool = False) -> JsonObject:
+        """Move old records to the archive; return the numbers kept, archived and forgotten, and the size of the log.
 
-        A dry run returns the same and writes nothing.
+        A dry run returns the same numbers and writes nothing.
 
-        Raises: Conflict when somebody else rewrites the log now; Unavailable; Denied; Damaged.
+        Raises: Conflict while another process rewrites the log; Unavailable; Denied; Damaged.
         """
         answer = compaction.compact(self._log, retention_days=retention_days, now=now_ms, dry_run=dry_run)
         return answer if dry_run else self._indexed(answer)
 
-    def forget(self, record_id: str) -> Plain:
-        """Remove all records with an id, from the log and the archive; return how many.
+    def forget(self, record_id: str) -> JsonObject:
+        """Remove all records with an id from the log and the archive; return how many.
 
-        Raises: NotFound; Conflict when somebody else rewrites the log for a minute; Unavailable; Denied; Damaged.
+        Raises: NotFound; Conflict when another process rewrites the log for a minute; Unavailable; Denied; Damaged.
         """
         return self._indexed(compaction.forget(self._log, text_of(record_id, "id")))
 
-    def verify(self, *, clear: bool = False) -> Plain:
+    def verify(self, *, clear: bool = False) -> JsonObject:
         """Check every line; with `clear`, read the log from disk and allow appends again after a failed flush.
 
         Raises: Damaged when the disk cannot be read; Conflict; Unavailable; Denied.
@@ -244,30 +244,30 @@ class Memory:
         answer = verify(self._log, clear=clear)
         return self._indexed(answer) if clear else answer
 
-    def repair(self, *, accept: str | None = None) -> Plain:
-        """Move damaged bytes into quarantine, or take the altered line with an id as it stands.
+    def repair(self, *, accept: str | None = None) -> JsonObject:
+        """Move damaged bytes into quarantine, or accept the altered line with an id as it is.
 
         Raises: NotFound; Conflict; Unavailable; Denied; Damaged.
         """
         return self._indexed(repair(self._log, accept=text_of(accept, "accept") if accept is not None else None))
 
-    def status(self, *, retention_days: int = 90) -> Plain:
-        """Tell what there is."""
+    def status(self, *, retention_days: int = 90) -> JsonObject:
+        """Return the counts and sizes of the log, the archive and the index."""
         return {**status(self._log, retention_days=retention_days), "index": self._index.state()}
 
     def export(self, *, raw: bool = False, archive: bool = False) -> Iterator[bytes]:
-        """Give every record as a line of JSON; `raw` as it stands in the log."""
+        """Yield every record as a line of JSON; with `raw` exactly as it is stored."""
         return export(self.places, raw=raw, archive=archive)
 
-    def import_lines(self, chunks: Iterable[bytes]) -> Plain:
-        """Add every line of JSON whose id is not there yet; return what was added and skipped, and which lines are bad.
+    def import_lines(self, chunks: Iterable[bytes]) -> JsonObject:
+        """Add every line of JSON whose id is new; return the numbers added and skipped, and the bad lines.
 
         Raises: Unavailable; Denied; Damaged.
         """
         return import_lines(self._log, chunks)
 
-    def _indexed(self, answer: Plain) -> Plain:
-        """Bring the index up to a log that was rewritten, so that nobody's look-up has to; if it fails, they do."""
+    def _indexed(self, answer: JsonObject) -> JsonObject:
+        """Rebuild the index after the log was rewritten; if that fails, the next query does it."""
         with suppress(PerdureError):
             if self.index_state()["state"] != "current":
                 self.rebuild()
@@ -280,14 +280,14 @@ class Memory:
         self._keys.close()
 
 
-def _called(view: View, name: str) -> list[Plain]:
-    """Return the record with an id, or a few whose ids begin so."""
-    names = [name] if name and view.called(name) else []
+def _called(view: View, name: str) -> list[JsonObject]:
+    """Return the record with an id, or at most two whose ids have the prefix."""
+    names = [name] if name and view.with_id(name) else []
     if not names and len(name) >= _SHORTEST_BEGINNING:
-        names = view.ids_from(name, 2)
+        names = view.ids_with_prefix(name, 2)
     rows = [row for each in names if (row := view.visible(each)) is not None]
     return [found[0].record for row in rows if (found := view.read(row)) is not None]
 
 
-def _nothing() -> Plain:
+def _nothing() -> JsonObject:
     return {"matches": [], "truncated": False}

@@ -1,4 +1,4 @@
-"""Bringing a record into the one form in which it is compared, sorted and found."""
+"""Normalises records: the one form in which they are compared, sorted and found."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -9,18 +9,18 @@ import orjson
 from uuid_utils import uuid7
 
 from perdure.errors import Invalid
-from perdure.memory.record import Plain, plain, require_printable
+from perdure.memory.record import JsonObject, plain, require_printable
 
 SEVERITIES: Final = ("critical", "high", "medium", "low", "unknown")
-"""The worst first."""
+"""Most severe first."""
 INGESTED_TYPES: Final = (
     *("incident", "governor_hold", "deploy_failure", "security_block", "verifier_cluster", "revert", "goal_outcome"),
 )
-"""What tools report; all other types are written by people and agents."""
+"""Types that tools report; all others are written by people and agents."""
 KNOWN_TYPES: Final = (*INGESTED_TYPES, "lesson", "decision", "preference", "fact")
 LONGEST_ID = 200
 _SAY_NOTHING = ("id", "type", "timestamp", "repo", "source", "severity", "key", "supersedes", "metadata", "v")
-"""Keys that describe what a record says, and say nothing alone."""
+"""Keys that carry no content of their own: a record with only these is empty."""
 
 _SAME_AS = {"fatal": "critical", "error": "high", "warning": "medium", "warn": "medium", "info": "low", "debug": "low"}
 _WORD = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -33,15 +33,15 @@ _IN_MILLISECONDS = 100_000_000_000
 """A moment above this is counted in milliseconds: in seconds it would be the year 5138."""
 
 
-def normalised(record: Mapping[str, Any], now_ms: int, *, is_foreign: bool = False) -> Plain:
-    """Return a record as it is to be stored, with an id and a timestamp.
+def normalised(record: Mapping[str, Any], now_ms: int, *, is_foreign: bool = False) -> JsonObject:
+    """Return a record in its stored form, with an id and a timestamp.
 
-    A foreign record, which is imported or stored already, may be empty and may have a severity that means nothing.
+    A foreign record, which is imported or already stored, may be empty and may have an unknown severity.
 
-    Raises: Invalid, naming the key, for a value that has no meaning there; for a record that says nothing.
+    Raises: Invalid, naming the key, for a value that is not valid there, and for an empty record.
     """
     if not isinstance(record, Mapping):
-        raise Invalid(f"A record was expected to be an object, not {type(record).__name__}.")
+        raise Invalid(f"A record must be an object, not {type(record).__name__}.")
     given = {key: value for key, value in record.items() if value is not None}
     if isinstance(given.get("timestamp"), date):
         given["timestamp"] = moment(given["timestamp"])
@@ -57,12 +57,12 @@ def normalised(record: Mapping[str, Any], now_ms: int, *, is_foreign: bool = Fal
             found[key] = read(found[key], key)
     stored = {key: value for key, value in found.items() if value not in ("", [])}
     if not is_foreign and _is_empty(stored):
-        raise Invalid("A record must say something: give a title, a summary, paths, a fingerprint, a commit or a link.")
+        raise Invalid("A record needs content: give a title, a summary, paths, a fingerprint, a commit or a link.")
     return stored
 
 
 def severity(value: Any) -> str:
-    """Return one of the five severities; `unknown` for what is none."""
+    """Return one of the five severities; `unknown` for any other value."""
     text = str(value).strip().lower()
     return text if text in SEVERITIES else _SAME_AS.get(text, "unknown")
 
@@ -73,14 +73,14 @@ def _require_severity(value: Any) -> None:
         raise Invalid(f"severity is {repr(value)[:80]}; expected one of {known}.")
 
 
-def _is_empty(record: Plain) -> bool:
-    """Tell whether a record has nothing to be found by and nothing to be read."""
+def _is_empty(record: JsonObject) -> bool:
+    """Return whether a record has nothing to be found by and nothing to read."""
     metadata = {key: value for key, value in record.get("metadata", {}).items() if key != "pinned"}
     return not metadata and not any(key not in _SAY_NOTHING for key in record)
 
 
 def moment(value: Any) -> str:
-    """Return a moment as ISO-8601 in UTC with milliseconds; a naive one is taken to be in UTC.
+    """Return a time as ISO-8601 in UTC with milliseconds; a naive one counts as UTC.
 
     Raises: Invalid
     """
@@ -88,9 +88,9 @@ def moment(value: Any) -> str:
 
 
 def moment_ms(value: Any) -> int | None:
-    """Read a moment as milliseconds since 1970; None when it is none."""
+    """Return a time as milliseconds since 1970; None when the value is not a time."""
     try:
-        if type(value) is str and value[-1:] == "Z":  # as we write it, which is nearly always
+        if type(value) is str and value[-1:] == "Z":  # the stored form, which is nearly always what comes
             return _since_1970(datetime.fromisoformat(value))
     except ValueError:
         return None
@@ -114,9 +114,9 @@ def _utc(value: Any) -> datetime:
 
 
 def repository_path(value: str, key: str = "paths") -> str:
-    """Return a path as it is within its repository.
+    """Return a path relative to its repository.
 
-    Raises: Invalid when it leads out of it.
+    Raises: Invalid when it leads out of the repository.
     """
     parts = [part for part in value.strip().replace("\\", "/").split("/") if part not in ("", ".")]
     if ".." in parts:
@@ -125,12 +125,12 @@ def repository_path(value: str, key: str = "paths") -> str:
 
 
 def paths_inside(values: Iterable[str]) -> list[str]:
-    """Return the paths, as others have listed them, that lie within their repository; those that do not say nothing."""
+    """Return those of the paths that lie within their repository."""
     return [value for value in values if ".." not in value.replace("\\", "/").split("/")]
 
 
 def fingerprint(value: Any, key: str = "fingerprint") -> str:
-    """Return a fingerprint as one text; a list of parts becomes one that no other list becomes.
+    """Return a fingerprint as one text; different lists of parts give different texts.
 
     Raises: Invalid
     """
@@ -138,7 +138,7 @@ def fingerprint(value: Any, key: str = "fingerprint") -> str:
         return str(value).strip()
     parts = list(value) if isinstance(value, list | tuple) else [value]
     if not all(isinstance(part, str | int) and not isinstance(part, bool) for part in parts):
-        raise Invalid(f"{key} was expected to be text, or a list of texts.")
+        raise Invalid(f"{key} must be text or a list of texts.")
     texts = [str(part).strip() for part in parts]
     return texts[0] if len(texts) == 1 else orjson.dumps(texts).decode() if texts else ""
 
@@ -167,14 +167,14 @@ def _from_text(text: str) -> datetime:
 
 def _id(value: Any, key: str) -> str:
     if not isinstance(value, str) or not value.strip() or len(value) > LONGEST_ID:
-        raise Invalid(f"{key} was expected to be a text of 1 to {LONGEST_ID} characters.")
+        raise Invalid(f"{key} must be text of 1 to {LONGEST_ID} characters.")
     return require_printable(value, key)
 
 
 def _ids(value: Any, key: str) -> list[str]:
     listed = [value] if isinstance(value, str) else value
     if not isinstance(listed, list):
-        raise Invalid(f"{key} was expected to be a list of ids.")
+        raise Invalid(f"{key} must be a list of ids.")
     return [_id(each, key) for each in listed]
 
 
@@ -185,16 +185,16 @@ def _type(value: Any, key: str) -> str:
 
 
 def type_of(value: Any) -> str:
-    """Return a type that is asked for; blank for what is not given.
+    """Return the type to filter by; an empty text for None.
 
-    Raises: Invalid when no record can have it.
+    Raises: Invalid when it is not a valid type.
     """
     return "" if value is None else _type(value, "type")
 
 
 def _text(value: Any, key: str) -> str:
     if not isinstance(value, str):
-        raise Invalid(f"{key} was expected to be text, not {type(value).__name__}.")
+        raise Invalid(f"{key} must be text, not {type(value).__name__}.")
     return value.strip()
 
 
@@ -210,22 +210,22 @@ def _number(value: Any, key: str) -> int:
 def _paths(value: Any, key: str) -> list[str]:
     listed = [value] if isinstance(value, str) else value
     if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
-        raise Invalid(f"{key} was expected to be a list of texts.")
+        raise Invalid(f"{key} must be a list of texts.")
     return list(dict.fromkeys(filter(None, (repository_path(each, key) for each in listed))))
 
 
-def _links(value: Any, key: str) -> list[Plain]:
+def _links(value: Any, key: str) -> list[JsonObject]:
     listed = value if isinstance(value, list) else [value]
     links = [{"url": each} if isinstance(each, str) else each for each in listed]
     for link in links:
         if not isinstance(link, dict) or not isinstance(link.get("url"), str) or not link["url"].strip():
-            raise Invalid(f"{key} was expected to be a list of addresses, or of objects with a url.")
+            raise Invalid(f"{key} must be a list of URLs, or of objects with a url.")
     return links
 
 
-def _metadata(value: Any, key: str) -> Plain:
+def _metadata(value: Any, key: str) -> JsonObject:
     if not isinstance(value, dict):
-        raise Invalid(f"{key} was expected to be an object, not {type(value).__name__}.")
+        raise Invalid(f"{key} must be an object, not {type(value).__name__}.")
     return value
 
 

@@ -1,4 +1,4 @@
-"""Where a memory is: the folder, and the files in it."""
+"""The folder of a memory, and the files in it."""
 
 import os
 from dataclasses import dataclass
@@ -11,28 +11,28 @@ from perdure.settings import NoHome, absolute, load_settings
 
 LOG_FILE = "memory.jsonl"
 LOCK_FILES = ("memory.jsonl.new", "memory.idx.lock", "memory.jsonl.lock")
-"""What is locked by those who rewrite the log, write its index, or append; in this order where one takes several."""
+"""The locks for rewriting the log, writing its index, and appending; a process takes them in this order."""
 
 
 @dataclass(frozen=True)
-class Places:
-    """The files of one log; all of them lie beside it."""
+class MemoryFiles:
+    """The files of one log; all are in its folder."""
 
     log: Path
 
     def __post_init__(self) -> None:
-        """Raises: Invalid when that cannot be the name of a file."""
+        """Raises: Invalid when the path cannot be a file."""
         if not self.log.name or "\0" in str(self.log):
             raise Invalid(f"{str(self.log)!r} cannot be the file of a memory: it is not the name of a file.")
 
     @cached_property
     def lock(self) -> Path:
-        """What is locked; made once, never renamed, never removed."""
+        """The lock for appends; created once, never renamed, never removed."""
         return self.log.with_name(f"{self.log.name}.lock")
 
     @cached_property
     def failed(self) -> Path:
-        """Is there after a flush has failed, and stops every append."""
+        """Exists after a flush has failed, and stops every append."""
         return self.log.with_suffix(".failed")
 
     @cached_property
@@ -42,17 +42,17 @@ class Places:
 
     @cached_property
     def new_index(self) -> Path:
-        """An index that is being made, by whoever holds the lock of the index."""
+        """An index that is being built by the holder of the index lock."""
         return self.log.with_suffix(".idx.new")
 
     @cached_property
     def index_lock(self) -> Path:
-        """What is locked while the index is written; the log goes on meanwhile."""
+        """The lock for writing the index; appends to the log continue meanwhile."""
         return self.log.with_suffix(".idx.lock")
 
     @cached_property
     def new(self) -> Path:
-        """What is to take the place of the log; locked by the one who writes it, left behind only by the dead."""
+        """The file that will replace the log; locked while it is written, left behind only by a crash."""
         return self.log.with_name(f"{self.log.name}.new")
 
     @cached_property
@@ -67,12 +67,12 @@ class Places:
 
 
 def get_memory_state_dir(explicit: str | os.PathLike[str] | None = None) -> Path:
-    """Return the folder of the memory; it is made if it is missing, for its owner alone.
+    """Return the folder of the memory; a missing one is created with mode 0700.
 
-    An explicit folder, then `MEMORY_STATE_DIR`, then `$PERDURE_HOME/state`, then `~/.perdure/state`, and
-    `./.perdure/state` where there is no home.
+    The explicit folder, else `MEMORY_STATE_DIR`, else `$PERDURE_HOME/state`, else `~/.perdure/state`, else
+    `./.perdure/state` when there is no home directory.
 
-    Raises: Invalid when that cannot be a folder.
+    Raises: Invalid when it cannot be a folder.
     """
     folder = _state_dir(explicit)
     ensure_folder(folder)

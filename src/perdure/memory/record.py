@@ -1,4 +1,4 @@
-"""A record: what it may hold, and how its values become JSON."""
+"""A record: its keys, and how their values become JSON."""
 
 import math
 import unicodedata
@@ -15,19 +15,19 @@ from perdure.text.storable import require_storable
 
 SCHEMA_VERSION = 1
 LARGEST_BYTES = 1 << 20
-"""A record is at most so large, as JSON."""
+"""Maximum size of a record as JSON."""
 OURS = ("_t", "_c")
-"""Keys that end a line: when it arrived, and the sum of all bytes before."""
+"""Keys that the log adds at the end of a line: the arrival time, and the checksum of all bytes before."""
 TOMBSTONE = "_tombstone"
 _SHOWN = 200
 _CONTROLS = ("Cc", "Zl", "Zp")
 """Categories of Unicode: controls, and separators of lines and paragraphs."""
 
-Plain = dict[str, Any]
+JsonObject = dict[str, Any]
 
 
 class MemoryRecord(TypedDict, total=False):
-    """Something that happened and may matter again; every key may be missing until it is added."""
+    """Something that happened and may matter again. `add` requires `type` and fills in `id` and `timestamp`."""
 
     id: str
     type: str
@@ -48,15 +48,16 @@ class MemoryRecord(TypedDict, total=False):
     v: int
 
 
-def plain(record: Mapping[str, Any], *, is_lenient: bool = False) -> Plain:
-    """Return a record as JSON values: dates, UUIDs and paths become text, everything else stays what it is.
+def plain(record: Mapping[str, Any], *, is_lenient: bool = False) -> JsonObject:
+    """Return a record as JSON values: dates, UUIDs and paths become text.
 
-    A lenient one takes the text of any other object (`str`).
+    With `is_lenient`, any other object becomes its text (`str`).
 
-    Raises: Invalid, naming the place, for what has no JSON: NaN, a lone surrogate, a key that is no text, an object.
+    Raises: Invalid, naming the place, for a value that JSON does not have: NaN, a lone surrogate, a key that is not
+    text, an object.
     """
     if not isinstance(record, Mapping):
-        raise Invalid(f"A record was expected to be an object, not {type(record).__name__}.")
+        raise Invalid(f"A record must be an object, not {type(record).__name__}.")
     for key in OURS:
         if key in record:
             raise Invalid(f"A record cannot have {key!r}: that key is written by the log itself.")
@@ -68,12 +69,12 @@ def plain(record: Mapping[str, Any], *, is_lenient: bool = False) -> Plain:
 
 
 def shown(name: str) -> str:
-    """Return an id for a message: quoted, and shortened where another program wrote a long one."""
+    """Return an id for a message: quoted, and shortened if it is very long."""
     return repr(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…")
 
 
 def is_printable(name: str) -> bool:
-    """Tell whether an id fits on a line, in a table and in a URL: no tab, no line end, no other control character."""
+    """Return whether an id has no tab, line end or other control character, so that it fits in a table and a URL."""
     return not any(unicodedata.category(each) in _CONTROLS for each in name)
 
 
@@ -87,17 +88,17 @@ def require_printable(name: str, key: str = "id") -> str:
     return name
 
 
-def encoded(record: Plain) -> bytes:
-    """Return a plain record as one line of JSON, without its end.
+def encoded(record: JsonObject) -> bytes:
+    """Return a record of JSON values as one line of JSON, without its line end.
 
     Raises: Invalid when it is over 1 MiB or nested too deeply.
     """
     try:
         text = orjson.dumps(record)
     except (TypeError, ValueError) as error:
-        raise Invalid(f"A record cannot be kept as JSON: {error}.") from error
+        raise Invalid(f"A record cannot be written as JSON: {error}.") from error
     if len(text) > LARGEST_BYTES:
-        raise Invalid(f"A record is {len(text):,} bytes of JSON; at most {LARGEST_BYTES:,} are kept. Link to the rest.")
+        raise Invalid(f"A record has {len(text):,} bytes of JSON; the maximum is {LARGEST_BYTES:,}. Link to the rest.")
     return text
 
 
@@ -124,14 +125,14 @@ def _spoken(value: Any, where: str) -> str:
         case UUID() | PurePath():
             return str(value)
         case _:
-            raise Invalid(f"{where} is of the type {type(value).__name__}, which JSON does not have.")
+            raise Invalid(f"{where} has the type {type(value).__name__}, which JSON does not have.")
 
 
 def _any_spoken(value: Any, where: str) -> str:
     try:
         return _spoken(value, where) if isinstance(value, date) else str(value)
     except Exception as error:
-        raise Invalid(f"{where} is of the type {type(value).__name__}, which has no text: {error!r}.") from error
+        raise Invalid(f"{where} has the type {type(value).__name__}, whose str() failed: {error!r}.") from error
 
 
 def _number(value: int | float, where: str) -> int | float:

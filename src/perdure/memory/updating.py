@@ -1,7 +1,7 @@
-"""Updating what is known under a key: a new record takes over what the current one says, and supersedes it.
+"""Updates of a key: a new record copies the values of the current one and supersedes it.
 
-The log stays append-only. What is current is looked up without the lock; under the lock only what was appended since is
-read, and the look is repeated when some of that concerns the key.
+The log stays append-only. The current record is looked up without the lock. Under the lock, only the lines appended
+since are read, and the look-up is repeated when one of them concerns the key.
 """
 
 import os
@@ -19,19 +19,19 @@ from perdure.memory.log.lines import Line, line_of
 from perdure.memory.log.log import Log, now_ms
 from perdure.memory.log.reading import lines_of
 from perdure.memory.normalise import normalised
-from perdure.memory.record import Plain
+from perdure.memory.record import JsonObject
 
 _TRIES = 20
 _OWN = ("id", "timestamp", "v", "key", "supersedes")
-"""What every record has for itself, and an update does not take over."""
+"""Keys that an update does not copy from the current record."""
 
 
 @dataclass(frozen=True)
 class _Current:
-    """The records that a key has now, the last one in the log last; and up to where in which file that is so."""
+    """The current records of a key in the order of the log, and the file and offset for which that is known."""
 
     key: str
-    records: Sequence[Plain] = ()
+    records: Sequence[JsonObject] = ()
     file: tuple[int, int] | None = None
     upto: int = 0
 
@@ -40,7 +40,7 @@ class _Current:
         return [record["id"] for record in self.records]
 
     def is_overtaken(self, fd: int, size: int, log: Log) -> bool:
-        """Tell whether something was appended since that concerns the key; the log is locked."""
+        """Return whether a line that concerns the key was appended since; the log is locked."""
         if self.file is not None and identity(os.fstat(fd)) != self.file:
             return True
         return any(map(self._is_concerned, lines_of(fd, log.places.log, start=self.upto, end=size)))
@@ -51,14 +51,14 @@ class _Current:
         return line.is_served and (content.get("key") == self.key or not names.isdisjoint([self.key, *self.ids]))
 
 
-def update(log: Log, index: Index, name: str, changes: Mapping[str, Any]) -> Plain:
-    """Store a record under a key, or in the place of the record with an id, and supersede what is current there.
+def update(log: Log, index: Index, name: str, changes: Mapping[str, Any]) -> JsonObject:
+    """Store a record under a key, or in place of the record with an id, and supersede the current one.
 
-    Raises: Invalid; Unavailable when others update the same key all the time; what `Log.append` raises.
+    Raises: Invalid; Unavailable when other processes keep updating the same key; as `Log.append`.
     """
     _require_usable(name, changes)
     for _ in range(_TRIES):
-        current = index.use(lambda view: _look(view, name)) or _Current(name)
+        current = index.use(lambda view: _find_current(view, name)) or _Current(name)
         if not current.records and changes.get("type") is None:
             raise Invalid(f"No record has the key or the id {name!r}, and a new one needs a type.")
         record = normalised(_merged(current, changes), now_ms())
@@ -66,21 +66,21 @@ def update(log: Log, index: Index, name: str, changes: Mapping[str, Any]) -> Pla
             return {"added": False, "reason": "unchanged", "existing_id": current.ids[0]}
         if _append(log, current, record):
             return {"added": True, "id": record["id"], "key": current.key, "superseded": current.ids}
-    raise Unavailable(f"Others update {name!r} all the time; nothing was stored. Try again.")
+    raise Unavailable(f"Other processes keep updating {name!r}; nothing was stored. Try again.")
 
 
 def _require_usable(name: str, changes: Mapping[str, Any]) -> None:
     if not text_of(name, "key").strip():
         raise Invalid("key is blank; expected the key or the id of a record.")
     if not isinstance(changes, Mapping):
-        raise Invalid(f"An update was expected to be an object, not {type(changes).__name__}.")
+        raise Invalid(f"An update must be an object, not {type(changes).__name__}.")
     for key in ("id", "key", "supersedes"):
         if changes.get(key) is not None:
             raise Invalid(f"An update cannot have {key!r}: the new record gets its own.")
 
 
-def _look(view: View, name: str) -> _Current:
-    """Return what is current under a key; else under the key of the record with that id, or under its id."""
+def _find_current(view: View, name: str) -> _Current:
+    """Find the current records of a key; else those of the record with that id, by its key or its id."""
     key, records = name, view.with_key(name)
     if not records and (row := view.visible(name)) is not None and (found := view.read(row)) is not None:
         record = found[0].record
@@ -89,19 +89,19 @@ def _look(view: View, name: str) -> _Current:
     return _Current(key, records, view.file, view.upto)
 
 
-def _merged(current: _Current, changes: Mapping[str, Any]) -> Plain:
+def _merged(current: _Current, changes: Mapping[str, Any]) -> JsonObject:
     base = current.records[-1] if current.records else {}
     taken_over = {key: value for key, value in base.items() if key not in _OWN}
     merged = {**taken_over, **changes, "key": current.key}
     return {**merged, "supersedes": current.ids} if current.records else merged
 
 
-def _said(record: Plain) -> Plain:
+def _said(record: JsonObject) -> JsonObject:
     return {key: value for key, value in record.items() if key not in _OWN}
 
 
-def _append(log: Log, current: _Current, record: Plain) -> bool:
-    """Append a record unless its key was updated meanwhile; tell whether it was appended."""
+def _append(log: Log, current: _Current, record: JsonObject) -> bool:
+    """Append a record unless its key was updated meanwhile; return whether it was appended."""
     line = line_of(record, now_ms())
     is_appended = False
 

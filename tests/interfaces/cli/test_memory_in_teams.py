@@ -71,7 +71,7 @@ def test_a_path_in_no_repository_is_refused_and_nothing_is_stored(
 ) -> None:
     for path in (str(tmp_path / "x.py"), "../x.py"):
         assert terminal("memory", "add", "--type", "lesson", "--title", "t", "--path", path) == 2
-        assert f"The path {path!r} is in no git repository" in terminal.err
+        assert f"The path {path!r} is not in a git repository" in terminal.err
     assert terminal("memory", "related", "--path", ".") == 2
     assert "is a whole repository" in terminal.err
     monkeypatch.chdir(tmp_path)

@@ -15,7 +15,7 @@ from perdure.app.models.models import Models
 from perdure.errors import Damaged, Denied, Invalid, PerdureError, Unavailable, from_os_error
 from perdure.files.folders import FOLDER_MODE
 from perdure.files.opening import FILE_MODE
-from perdure.memory.paths import LOG_FILE, Places
+from perdure.memory.paths import LOG_FILE, MemoryFiles
 from perdure.settings import Settings
 from perdure.store.backup.places import is_restore_pending
 from perdure.store.client import DatabaseClient
@@ -122,7 +122,7 @@ def _examine_sqlite() -> Check:
 
 
 def _examine_memory(settings: Settings) -> Check:
-    places = Places(settings.memory_state_dir / LOG_FILE)
+    places = MemoryFiles(settings.memory_state_dir / LOG_FILE)
     try:
         chosen = settings.memory
     except Invalid as error:

@@ -1,8 +1,7 @@
-"""Which ids are taken, and by which record: an id names one record, in the log and in the archive together.
+"""Which ids are taken, and by which record. An id belongs to one record, in the log and the archive together.
 
 The check runs under the lock of the log, so that of several writers with one id exactly one succeeds. The id of a
-forgotten record stays taken, so that nothing brings the record back. Ids that we make ourselves are never checked: they
-are unique by construction.
+forgotten record stays taken, so that the record cannot come back. Generated ids are unique and are never checked.
 """
 
 import os
@@ -19,89 +18,89 @@ import orjson
 from perdure.errors import Conflict, Invalid
 from perdure.memory.dedupe import LONG_BYTES
 from perdure.memory.index.header import ending
-from perdure.memory.index.rows import Held
-from perdure.memory.index.terms import is_ours, target_of
-from perdure.memory.log.archive import archive_files, named
+from perdure.memory.index.rows import RecordLocation
+from perdure.memory.index.terms import is_internal, target_of
+from perdure.memory.log.archive import archive_files, record_id_of
 from perdure.memory.log.files import OpenFile, identity, open_file, read_at
 from perdure.memory.log.lines import Line, read_line
 from perdure.memory.log.reading import LONGEST, lines_of
 from perdure.memory.normalise import normalised
-from perdure.memory.paths import Places
-from perdure.memory.record import Plain, shown
+from perdure.memory.paths import MemoryFiles
+from perdure.memory.record import JsonObject, shown
 
 _BLOCK = 1 << 20
 _FEW = 8
-"""For so few ids, a block of the archive is searched as bytes; for more, every line is parsed."""
+"""For at most this many ids, a block of the archive is searched as bytes; for more, every line is parsed."""
 
 _Signature = tuple[tuple[str, int, int, int], ...]
 
 
 class IdIndex(Protocol):
-    """Finds by id what an index has taken in of a log."""
+    """Finds indexed records by their id."""
 
     def covered(self, fd: int) -> int | None:
-        """Return the offset up to which the index knows the log that is open here; None when it knows another."""
+        """Return the offset up to which the open log is indexed; None when the index belongs to another file."""
         ...
 
-    def holders(self, names: Collection[str]) -> Mapping[str, Held] | None:
-        """Return where the last record with each id is, None for a forgotten one, nothing for an unknown id.
+    def locations(self, names: Collection[str]) -> Mapping[str, RecordLocation] | None:
+        """Return the location of the last record with each id, None for a forgotten one; unknown ids are left out.
 
-        None instead of a mapping: the index cannot be used now.
+        None instead of a mapping means that the index is unusable.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Archived:
-    """The records of the archive that have some ids, and what the archive was like when they were looked up."""
+    """The archived records with some ids, and the state of the archive when they were looked up."""
 
     signature: _Signature
-    records: Mapping[str, Plain]
+    records: Mapping[str, JsonObject]
 
 
-def in_archive(places: Places, names: Collection[str]) -> Archived:
-    """Look ids up in the archive; outside of the lock, because it may be large.
+def in_archive(places: MemoryFiles, names: Collection[str]) -> Archived:
+    """Look up ids in the archive, outside of the lock because the archive may be large.
 
     Raises: Denied; Unavailable; Damaged.
     """
     if not names:
         return Archived((), {})
     signature = _signature(places)
-    records: dict[str, Plain] = {}
+    records: dict[str, JsonObject] = {}
     for path in archive_files(places):
         for line in _lines_with(path, names):
-            if line.is_served and (name := named(line)) in names and name is not None:
+            if line.is_served and (name := record_id_of(line)) in names and name is not None:
                 records[name] = line.record
     return Archived(signature, records)
 
 
 class TakenIds:
-    """Finds the record that has an id; reads each part of a log once. Used under the lock of the log.
+    """Finds the record that has an id, for a check under the lock of the log.
 
-    The index is asked about what lies before the part that was read.
+    Each part of the log is read once; anything before that part is looked up in the index.
     """
 
-    def __init__(self, places: Places, index: IdIndex) -> None:
+    def __init__(self, places: MemoryFiles, index: IdIndex) -> None:
         self._places = places
         self._index = index
         self._file = (0, 0)
         self._from = self._upto = self._ending = 0
         self._later: dict[int, int] = {}
-        """By the digest of an id, where its last record is in the part that was read; -1 when it is forgotten."""
+        """The offset of the last record with an id, by the digest of the id; -1 when it is forgotten."""
 
     def unread_bytes(self, fd: int) -> int:
-        """Return how much of a log would have to be read, so that a caller can bring up the index first."""
+        """Return how many bytes of the log would have to be read, so that a caller can update the index first."""
         found = os.fstat(fd)
         known = self._upto if identity(found) == self._file else self._index.covered(fd) or 0
         return max(found.st_size - known, 0)
 
     @property
     def read_bytes(self) -> int:
-        """How much had to be read because no index knew it."""
+        """How many bytes had to be read because they were not indexed."""
         return self._upto - self._from
 
-    def find(self, names: Collection[str], fd: int, size: int, archived: Archived) -> dict[str, Plain | None]:
-        """Return the record that has each of the ids that are taken; None for a record that was forgotten.
+    def find(self, names: Collection[str], fd: int, size: int, archived: Archived) -> dict[str, JsonObject | None]:
+        """Return the record for each id that is taken; None for a forgotten one.
 
         Raises: Denied; Unavailable; Damaged.
         """
@@ -111,14 +110,14 @@ class TakenIds:
             archived = in_archive(self._places, names)
         held = self._held(names, fd, size, self._index.covered(fd))
         found = self._records(fd, held)
-        if None in found.values():  # the index does not say what the log says, so that all of the log is read
+        if None in found.values():  # the index disagrees with the log, so all of the log is read
             held = self._held(names, fd, size, None)
             found = self._records(fd, held)
         taken = {name: found.get(name) for name, place in held.items() if place is None or found[name] is not None}
         return {name: archived.records[name] for name in names if name in archived.records and name not in held} | taken
 
-    def _held(self, names: Collection[str], fd: int, size: int, covered: int | None) -> dict[str, Held]:
-        known = self._index.holders(names) if covered else {}
+    def _held(self, names: Collection[str], fd: int, size: int, covered: int | None) -> dict[str, RecordLocation]:
+        known = self._index.locations(names) if covered else {}
         if known is None:
             covered, known = None, {}
         self._follow(fd, size, min(covered or 0, size))
@@ -126,7 +125,7 @@ class TakenIds:
         return {**known, **{name: None if at < 0 else (at, LONGEST) for name, at in later.items()}}
 
     def _follow(self, fd: int, size: int, covered: int) -> None:
-        """Read what was appended since; all that the index does not know when the file is another one."""
+        """Read the lines appended since; in another file, all lines that are not indexed."""
         is_known = identity(os.fstat(fd)) == self._file and size >= self._upto
         if not is_known or ending(fd, self._upto) != self._ending or not 0 <= covered - self._from <= LONG_BYTES:
             self._file, self._from, self._upto = identity(os.fstat(fd)), covered, covered
@@ -140,30 +139,30 @@ class TakenIds:
             return
         if target := target_of(line.content):
             self._later[digest_of(target)] = -1
-        elif (name := named(line)) and not is_ours(str(line.content.get("type", ""))):
+        elif (name := record_id_of(line)) and not is_internal(str(line.content.get("type", ""))):
             self._later[digest_of(name)] = line.offset
 
-    def _records(self, fd: int, held: Mapping[str, Held]) -> dict[str, Plain | None]:
+    def _records(self, fd: int, held: Mapping[str, RecordLocation]) -> dict[str, JsonObject | None]:
         return {name: self._record(fd, name, place) for name, place in held.items() if place is not None}
 
-    def _record(self, fd: int, name: str, place: tuple[int, int]) -> Plain | None:
-        """Read a record from the log; None when another one is there."""
+    def _record(self, fd: int, name: str, place: tuple[int, int]) -> JsonObject | None:
+        """Read a record from the log; None when another record is at the offset."""
         at, length = place
         text = read_at(fd, self._places.log, at, length).partition(b"\n")[0]
         line = read_line(at, text)
-        return line.record if line.is_served and named(line) == name else None
+        return line.record if line.is_served and record_id_of(line) == name else None
 
 
-def is_same(record: Plain, stored: Plain, *, is_dated: bool) -> bool:
-    """Tell whether a record says what a stored one says; a time that we have filled in ourselves does not count."""
+def is_same(record: JsonObject, stored: JsonObject, *, is_dated: bool) -> bool:
+    """Return whether a record equals a stored one; a timestamp that was filled in by us does not count."""
     with suppress(Invalid):  # another program wrote it: it is compared as it stands
         stored = normalised(stored, 0, is_foreign=True)
     ignored = ("v",) if is_dated else ("v", "timestamp")
     return _text(record, ignored) == _text(stored, ignored)
 
 
-def refused(ids: Mapping[int, str], held: Mapping[str, Plain | None]) -> Conflict:
-    """Return the error for records with taken ids, by their place in a batch of several, or alone."""
+def id_conflict(ids: Mapping[int, str], held: Mapping[str, JsonObject | None]) -> Conflict:
+    """Return the error for records with taken ids, by their number in the batch; 0 for a single record."""
     errors = [f"Record {number}: the id {_holder(name, held)}." for number, name in ids.items()]
     [number, name] = next(iter(ids.items()))
     if number == 0:
@@ -174,27 +173,27 @@ def refused(ids: Mapping[int, str], held: Mapping[str, Plain | None]) -> Conflic
     return Conflict(f"{errors[0]} None was stored. Choose another id, or leave it out.", errors=errors)
 
 
-def _holder(name: str, held: Mapping[str, Plain | None]) -> str:
+def _holder(name: str, held: Mapping[str, JsonObject | None]) -> str:
     is_forgotten = held[name] is None
     return f"{shown(name)} {'is that of a forgotten record' if is_forgotten else 'is taken by another record'}"
 
 
-def is_equal(record: Plain, stored: Plain) -> bool:
-    """Tell whether a record is stored as it is given."""
+def is_equal(record: JsonObject, stored: JsonObject) -> bool:
+    """Return whether a record equals the stored one, key by key."""
     return _text(record, ("v",)) == _text(stored, ("v",))
 
 
-def _text(record: Plain, ignored: Collection[str]) -> bytes:
+def _text(record: JsonObject, ignored: Collection[str]) -> bytes:
     kept = {key: value for key, value in record.items() if key not in ignored}
     return orjson.dumps(kept, option=orjson.OPT_SORT_KEYS)
 
 
 def digest_of(name: str) -> int:
-    """Return a short form of an id, for keeping many of them."""
+    """Return a digest of an id that takes little memory."""
     return int.from_bytes(blake2b(name.encode(errors="surrogatepass"), digest_size=8).digest(), "big")
 
 
-def _signature(places: Places) -> _Signature:
+def _signature(places: MemoryFiles) -> _Signature:
     found = []
     for path in archive_files(places):
         with suppress(FileNotFoundError):
@@ -204,7 +203,7 @@ def _signature(places: Places) -> _Signature:
 
 
 def _lines_with(path: Path, names: Collection[str]) -> Iterator[Line]:
-    """Give the lines of a file that may have one of the ids, as JSON writes it with and without escapes."""
+    """Yield the lines of a file that may have one of the ids, written with or without escapes."""
     needles = {text for name in names for text in (orjson.dumps(name), dumps(name).encode())}
     is_few = len(names) <= _FEW
     for block in _blocks(path):
@@ -216,7 +215,7 @@ def _lines_with(path: Path, names: Collection[str]) -> Iterator[Line]:
 
 
 def _blocks(path: Path) -> Iterator[bytes]:
-    """Give a file in blocks of whole lines; what is longer than a line of ours can be is passed over."""
+    """Yield a file in blocks of whole lines; a line that is longer than a record can be is skipped."""
     try:
         file = OpenFile(open_file(path, os.O_RDONLY))
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""One database of a derived index: what it holds of a log, and how it is asked. The only SQL of the memory.
+"""The database of a derived index: its tables and its queries.
 
-It holds offsets, never text: what is found is read from the log again. Records are numbered from 1 in the order of the
-log; a database may begin anywhere in it. All changes of one transaction come with the note of how far they reach.
+It holds offsets, never text: a match is read from the log again. Records are numbered from 1 in the order of the log; a
+private index may begin anywhere in it. Each transaction also updates the header, which says how far the index reaches.
 """
 
 import os
@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, fields, replace
 from functools import wraps
-from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -19,14 +18,23 @@ from zlib import crc32
 
 from perdure.files.opening import create_empty
 from perdure.memory.dedupe import dedupe_key, latest
-from perdure.memory.index.header import Noted, ending
-from perdure.memory.index.rows import FORGOTTEN, Held, OutOfTime, Row, Unusable, is_span, name_of, row_of
-from perdure.memory.index.terms import BAND, MOST_OFTEN, UNDATED, Facts, facts_of, is_ours, superseded_by, target_of
+from perdure.memory.index.header import IndexHeader, ending
+from perdure.memory.index.rows import OutOfTime, RecordLocation, Row, Unusable, is_span, name_of, row_of
+from perdure.memory.index.terms import (
+    BAND,
+    MOST_OFTEN,
+    UNDATED,
+    IndexEntry,
+    index_entry,
+    is_internal,
+    superseded_by,
+    target_of,
+)
 from perdure.memory.index.words import terms_of_all
 from perdure.memory.log.lines import Line
 from perdure.memory.log.reading import LONGEST
 from perdure.memory.normalise import SEVERITIES
-from perdure.memory.record import Plain
+from perdure.memory.record import JsonObject
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -39,11 +47,11 @@ _LONGEST = (1 << _LENGTH_BITS) - 1
 _OPCODES = 2000
 _CACHE_KB = 16384
 _AT_ONCE = 256
-"""So few lines are taken apart together that they stay near the processor."""
+"""This many lines are parsed together; their data fits into the processor's cache."""
 _SORTED_KB = 4096
-"""What is sorted in pieces that fit into the processor's cache, and then merged, takes a third less time."""
+"""Sorting in runs that fit into the processor's cache and merging them takes a third less time."""
 _LITTLE = 1 << 16
-"""What is made of so many bytes of a log fits into the cache: SQLite writes none of it before the end."""
+"""The index of this many bytes of log fits into SQLite's cache, so that nothing is written before the commit."""
 _SHORT = 64
 _ROWS = 100
 _BANDS = len(SEVERITIES)
@@ -74,25 +82,25 @@ _FAILURES = (sqlite3.Error, MemoryError)
 
 
 def _require(is_untouched: bool) -> None:
-    """Raises: Unusable when somebody else has written the file."""
+    """Raises: Unusable when another program has written the file."""
     if not is_untouched:
-        raise Unusable("something else has written it", is_broken=True)
+        raise Unusable("another program has written it", is_broken=True)
 
 
-def _told(work: Callable[P, T]) -> Callable[P, T]:
-    """Tell what SQLite says in our words."""
+def translate_sqlite_errors(work: Callable[P, T]) -> Callable[P, T]:
+    """Translate errors of SQLite into errors of the index."""
 
     @wraps(work)
     def telling(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return work(*args, **kwargs)
         except _FAILURES as error:
-            raise _meaning(error) from error
+            raise _translated(error) from error
 
     return telling
 
 
-def _meaning(error: sqlite3.Error | MemoryError) -> Exception:
+def _translated(error: sqlite3.Error | MemoryError) -> Exception:
     code = sqlite3.SQLITE_NOMEM if isinstance(error, MemoryError) else _code(error)
     if code == sqlite3.SQLITE_INTERRUPT:
         return OutOfTime()
@@ -106,18 +114,18 @@ def _code(error: sqlite3.Error) -> int:
 
 
 class Database:
-    """An index in a file, or a private one that is gone when it is closed. For one thread at a time."""
+    """An index in a file, or a private one that ends when it is closed. For one thread at a time."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._is_new = False
 
     @classmethod
-    @_told
+    @translate_sqlite_errors
     def open(cls, path: Path) -> "Database":
-        """Open an index that is there.
+        """Open an existing index.
 
-        Raises: Unusable when it is none of ours, or of another version.
+        Raises: Unusable when it is not an index of ours, or has another version.
         """
         opened = cls(_connected(f"{path.absolute().as_uri()}?mode=rw"))
         try:
@@ -128,9 +136,9 @@ class Database:
         return opened
 
     @classmethod
-    @_told
-    def create(cls, path: Path | None, noted: Noted) -> "Database":
-        """Make an index that has taken in nothing; `finish` it before it is asked. Without a path it is private."""
+    @translate_sqlite_errors
+    def create(cls, path: Path | None, header: IndexHeader) -> "Database":
+        """Create an empty index; call `finish` before the first query. Without a path it is private."""
         if path is not None:
             create_empty(path)
         made = cls(_connected(f"{path.absolute().as_uri()}?mode=rw" if path is not None else ""))
@@ -140,12 +148,12 @@ class Database:
         run(f"PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {_VERSION}; {_TABLES}")
         run("PRAGMA temp.journal_mode = OFF; PRAGMA temp.cache_size = -16384;")
         run("CREATE TEMP TABLE heap (term INTEGER, place INTEGER, n INTEGER);")
-        made._connection.execute(f"INSERT INTO noted VALUES ({', '.join('?' * len(astuple(noted)))})", astuple(noted))
+        made._connection.execute(f"INSERT INTO noted VALUES ({', '.join('?' * len(astuple(header)))})", astuple(header))
         return made
 
-    @_told
+    @translate_sqlite_errors
     def finish(self) -> None:
-        """Sort what was taken in: the index can be asked now, and take in more."""
+        """Sort what was indexed and create the indexes; after this the database can be queried and extended."""
         self._connection.execute(f"PRAGMA cache_size = -{_SORTED_KB}")
         self._connection.executescript(
             "INSERT INTO postings SELECT term, place, n FROM heap ORDER BY term, place, n; DROP TABLE temp.heap;"
@@ -157,58 +165,59 @@ class Database:
     def close(self) -> None:
         self._connection.close()
 
-    @_told
-    def noted(self) -> Noted:
+    @translate_sqlite_errors
+    def header(self) -> IndexHeader:
         rows = self._connection.execute("SELECT * FROM noted").fetchall()
-        if len(rows) != 1 or [type(value) for value in rows[0]] != [int] * len(fields(Noted)):
-            raise Unusable("its note is not readable", is_broken=True)
-        noted = Noted(*rows[0])
-        if not noted.is_sound:
-            raise Unusable("its note makes no sense", is_broken=True)
-        return noted
+        if len(rows) != 1 or [type(value) for value in rows[0]] != [int] * len(fields(IndexHeader)):
+            raise Unusable("its header cannot be read", is_broken=True)
+        header = IndexHeader(*rows[0])
+        if not header.is_sound:
+            raise Unusable("its header is not consistent", is_broken=True)
+        return header
 
-    @_told
-    def take_in(
-        self, lines: Iterable[Line], fd: int, noted: Noted, is_untouched: Callable[[], bool] = lambda: True
-    ) -> Noted:
-        """Take in the lines that follow what is noted, and note how far that is, in one transaction.
+    @translate_sqlite_errors
+    def index_lines(
+        self, lines: Iterable[Line], fd: int, header: IndexHeader, is_untouched: Callable[[], bool] = lambda: True
+    ) -> IndexHeader:
+        """Index the lines that follow the indexed part, and update the header, in one transaction.
 
-        `is_untouched` says whether the file is as its last writer left it. It is asked before the first change, which
-        would hide the time of a foreign one; and again at the end, unless SQLite may have begun to write by then.
+        `is_untouched` returns whether the file is unchanged since its last writer. It is called before the first
+        change, which would hide the time stamp of a foreign write, and again at the end, unless SQLite may have begun
+        to write by then.
 
         Raises: Unusable
         """
-        lines, start = iter(lines), noted.upto
+        lines, start = iter(lines), header.upto
         with self._transaction():
             _require(is_untouched())
-            while (more := self._insert(islice(lines, _AT_ONCE), fd, noted)).upto > noted.upto:
-                noted = more
-            noted = replace(noted, crc=ending(fd, noted.upto))
-            values = (noted.upto, noted.crc, noted.records, noted.words, noted.unsummed, noted.stamp)
+            while (more := self._insert(islice(lines, _AT_ONCE), fd, header)).upto > header.upto:
+                header = more
+            header = replace(header, crc=ending(fd, header.upto))
+            values = (header.upto, header.crc, header.records, header.words, header.unsummed, header.stamp)
             changed = "upto = ?, crc = ?, records = ?, words = ?, unsummed = ?, stamp = ?"
             self._connection.execute(f"UPDATE noted SET {changed}", values)
-            _require(noted.upto - start > _LITTLE or is_untouched())
-        return noted
+            _require(header.upto - start > _LITTLE or is_untouched())
+        return header
 
-    @_told
-    def is_as_taken(self, fd: int) -> bool:
-        """Tell whether all lines that have no right sum of their own are what they were when they were taken in."""
+    @translate_sqlite_errors
+    def has_unedited_lines(self, fd: int) -> bool:
+        """Return whether all lines without a valid checksum are as they were when they were indexed."""
         found = 0
         for at, length in self._connection.execute("SELECT at, length FROM unsummed ORDER BY at"):
             if not is_span(at, length):
                 return False
             found = _summed(fd, at, length, found)
-        return found == self.noted().unsummed
+        return found == self.header().unsummed
 
-    def _insert(self, lines: Iterable[Line], fd: int, noted: Noted) -> Noted:
-        """Insert what is to be found, and return how far that is, with how many words and records."""
+    def _insert(self, lines: Iterable[Line], fd: int, header: IndexHeader) -> IndexHeader:
+        """Insert rows for some lines, and return the header for them."""
         rows: list[object] = []
         postings: list[object] = []
-        contents: list[Plain] = []
+        contents: list[JsonObject] = []
         hidden: list[tuple[str, int]] = []
         superseded: list[tuple[str, int]] = []
         unsummed: list[tuple[int, int]] = []
-        n, upto, found = noted.next, noted.upto, noted.unsummed
+        n, upto, found = header.next, header.upto, header.unsummed
         for line in lines:
             upto = line.offset + line.length + 1
             if line.kind != "checked":
@@ -216,54 +225,56 @@ class Database:
                 found = _summed(fd, line.offset, line.length, found)
             if line.content is None or not line.is_served:
                 continue
-            facts = facts_of(line)
-            if is_ours(facts.type):
+            entry = index_entry(line)
+            if is_internal(entry.type):
                 hidden.append((target_of(line.content), line.offset))
                 continue
             superseded += ((name, line.offset) for name in superseded_by(line.content))
-            rows += _values(n, line, facts, noted.keyed_since)
-            place = facts.place
-            for term in facts.terms():
+            rows += _values(n, line, entry, header.keyed_since)
+            place = entry.place
+            for term in entry.terms():
                 postings += (term, place, n)
             contents.append(line.content)
             n += 1
         _insert_values(self._connection, "records", 9, rows)
         _insert_values(self._connection, "heap" if self._is_new else "postings", 3, postings)
-        words = self._insert_texts(noted.next, contents)
+        words = self._insert_texts(header.next, contents)
         self._connection.executemany("INSERT OR REPLACE INTO hidden SELECT ?1, ?2 WHERE ?1 <> ''", hidden)
         self._connection.executemany("INSERT OR REPLACE INTO superseded VALUES (?, ?)", superseded)
         self._connection.executemany("INSERT INTO unsummed VALUES (?, ?)", unsummed)
-        records = noted.records + len(contents)
-        return replace(noted, upto=upto, records=records, words=noted.words + words, unsummed=found)
+        records = header.records + len(contents)
+        return replace(header, upto=upto, records=records, words=header.words + words, unsummed=found)
 
-    def _insert_texts(self, first: int, contents: Sequence[Plain]) -> int:
-        """Insert the terms of records that are numbered from there on, and return how many terms they have."""
+    def _insert_texts(self, first: int, contents: Sequence[JsonObject]) -> int:
+        """Insert the terms of records that are numbered from `first` on, and return the number of terms."""
         found = [_indexed(terms) for terms in terms_of_all(contents)]
         rows = ((n << _LENGTH_BITS | length, text) for n, (length, text) in enumerate(found, first))
         self._connection.executemany("INSERT INTO texts (rowid, words) VALUES (?, ?)", rows)
         return sum(length for length, _text in found)
 
     @contextmanager
-    def still(self) -> Iterator[None]:
-        """Let nobody change what is read."""
+    def read_transaction(self) -> Iterator[None]:
+        """Run the block in a read transaction, so that all of its queries see one state."""
         try:
             self._connection.execute("BEGIN")
             yield
         except _FAILURES as error:
-            raise _meaning(error) from error
+            raise _translated(error) from error
         finally:
-            with suppress(sqlite3.Error):  # a damaged file can fail even here, when nothing is to be lost any more
+            with suppress(sqlite3.Error):  # a damaged file can fail even here; a read has nothing to lose
                 self._connection.rollback()
 
     def until(self, deadline_s: float | None) -> None:
-        """End every query from now on with OutOfTime when a moment of the monotonic clock is reached."""
+        """Set the deadline, on the monotonic clock, after which every query raises OutOfTime."""
         if deadline_s is None:
             self._connection.set_progress_handler(None, 0)
         else:
             self._connection.set_progress_handler(lambda: time.monotonic() > deadline_s, _OPCODES)
 
-    def filed(self, term: int, oldest: int, repo: str, *, is_hasty: bool = False) -> Iterator[Row]:
-        """Give the records of a term that are not older, sorted by place and id; a hasty answer by place alone."""
+    def with_term(self, term: int, oldest: int, repo: str, *, is_hasty: bool = False) -> Iterator[Row]:
+        """Yield the records of a term that are not older, sorted by place and id; a hasty query sorts by place only."""
+        # Places of one severity are one band, newest first, and undated records have the last place of their band.
+        # Few records are read whole and filtered; else each band is read as one range, so that old ones cost nothing.
         if self._is_short(term):
             rows = self._between(term, 0, _BANDS * BAND, repo, is_hasty=is_hasty)
             yield from (row for row in rows if row.place % BAND <= oldest or row.place % BAND == UNDATED)
@@ -272,7 +283,7 @@ class Database:
             for first, last in ((low, low + oldest), (low + UNDATED, low + UNDATED)):
                 yield from self._between(term, first, last, repo, is_hasty=is_hasty)
 
-    @_told
+    @translate_sqlite_errors
     def _is_short(self, term: int) -> bool:
         query = "SELECT count(*) FROM (SELECT 1 FROM postings WHERE term = ? LIMIT ?)"
         return int(self._connection.execute(query, (term, _SHORT + 1)).fetchone()[0]) <= _SHORT
@@ -285,7 +296,7 @@ class Database:
         return self._rows(query, {"term": term, "low": low, "high": high, "repo": repo})
 
     def with_words(self, words: Sequence[str], newest: int, oldest: int, repo: str) -> Iterator[Row]:
-        """Give of the last so many records with all the words those not older, sorted by place and id."""
+        """Yield, of the last `newest` records with all the words, those not older, sorted by place and id."""
         query = "SELECT rowid >> :bits AS n FROM texts WHERE texts MATCH :words ORDER BY rowid DESC LIMIT :newest"
         query = (
             f"SELECT {_ROW} FROM ({query}) AS t JOIN records r ON r.n = t.n WHERE (r.place & :within <= :oldest OR"
@@ -294,73 +305,73 @@ class Database:
         values = {"words": _quoted(words), "newest": newest, "oldest": oldest, "within": UNDATED, "repo": repo}
         return self._rows(query, {**values, "bits": _LENGTH_BITS})
 
-    @_told
+    @translate_sqlite_errors
     def numbers_with(self, words: Sequence[str]) -> list[int]:
         """Return the numbers of all records that have all the words."""
         query = "SELECT rowid >> ? FROM texts WHERE texts MATCH ?"
         return [n for (n,) in self._connection.execute(query, (_LENGTH_BITS, _quoted(words)))]
 
-    @_told
+    @translate_sqlite_errors
     def count_with(self, words: Sequence[str], at_most: int) -> int:
-        """Count the records that have all the words, up to a number."""
+        """Count the records that have all the words, up to a maximum."""
         query = "SELECT count(*) FROM (SELECT 1 FROM texts WHERE texts MATCH ? LIMIT ?)"
         return int(self._connection.execute(query, (_quoted(words), at_most)).fetchone()[0])
 
     def texts_with(self, word: str, times: int, newest: int) -> Iterator[tuple[int, int]]:
-        """Give the last records that have a word at least so many times, and their lengths, the newest first."""
+        """Yield number and length of the last records that have a word at least `times` times, newest first."""
         query = "SELECT rowid FROM texts WHERE texts MATCH ? ORDER BY rowid DESC LIMIT ?"
         try:
             for (rowid,) in self._connection.execute(query, (_quoted([_mark(word, times)]), newest)):
                 yield rowid >> _LENGTH_BITS, rowid & _LONGEST
         except _FAILURES as error:
-            raise _meaning(error) from error
+            raise _translated(error) from error
 
-    @_told
+    @translate_sqlite_errors
     def row(self, n: int) -> Row | None:
         """Return a record by its number."""
         found = self._connection.execute(f"SELECT {_ROW} FROM records r WHERE n = ?", (n,)).fetchone()
         return row_of(found) if found else None
 
-    @_told
-    def called(self, name: str) -> list[Row]:
+    @translate_sqlite_errors
+    def with_id(self, name: str) -> list[Row]:
         """Return the last record with an id."""
         query = f"SELECT {_ROW} FROM records r WHERE id = ? ORDER BY n DESC LIMIT 1"
         return [row_of(found) for found in self._connection.execute(query, (name,))]
 
-    @_told
-    def ids_from(self, beginning: str, at_most: int) -> list[str]:
-        """Return a few ids that begin so."""
+    @translate_sqlite_errors
+    def ids_with_prefix(self, beginning: str, at_most: int) -> list[str]:
+        """Return ids with a prefix, sorted."""
         query = (
             f"SELECT DISTINCT id FROM records r WHERE id >= :low AND id < :high AND {_NOT_HIDDEN} ORDER BY id LIMIT :n"
         )
         values = {"low": beginning, "high": beginning + "\U0010ffff", "n": at_most}
         return [name_of(found) for found in self._connection.execute(query, values)]
 
-    @_told
+    @translate_sqlite_errors
     def is_hidden(self, row: Row) -> bool:
-        """Tell whether there is a tombstone for a record; what was added behind it is not meant by it."""
+        """Return whether a tombstone hides a record; records added after the tombstone are not hidden."""
         query = "SELECT 1 FROM hidden WHERE id = ? AND ? < before"
         return self._connection.execute(query, (row.id, row.at)).fetchone() is not None
 
-    @_told
+    @translate_sqlite_errors
     def is_superseded(self, row: Row) -> bool:
-        """Tell whether a later record takes the place of a record."""
+        """Return whether a later record supersedes a record."""
         query = "SELECT 1 FROM superseded WHERE id = ? AND ? < before"
         return self._connection.execute(query, (row.id, row.at)).fetchone() is not None
 
-    @_told
+    @translate_sqlite_errors
     def is_gone(self, row: Row) -> bool:
-        """Tell whether a record is to be forgotten, or superseded."""
+        """Return whether a record is forgotten or superseded."""
         query = (
             "SELECT 1 FROM hidden WHERE id = ?1 AND ?2 < before"
             " UNION ALL SELECT 1 FROM superseded WHERE id = ?1 AND ?2 < before"
         )
         return self._connection.execute(query, (row.id, row.at)).fetchone() is not None
 
-    @_told
+    @translate_sqlite_errors
     def first_with(self, keys: Collection[bytes], since_ms: int) -> dict[bytes, str] | None:
         """See `KeyIndex.first_with`."""
-        if since_ms < self.noted().keyed_since:
+        if since_ms < self.header().keyed_since:
             return None
         query = (
             f"SELECT id FROM records r WHERE key = ? AND arrival BETWEEN ? AND ? AND {_CURRENT}"
@@ -370,16 +381,16 @@ class Database:
         found = {key: self._connection.execute(query, (key, since_ms, until_ms)).fetchone() for key in keys}
         return {key: name_of(row) for key, row in found.items() if row}
 
-    @_told
-    def holders(self, names: Collection[str]) -> dict[str, Held]:
+    @translate_sqlite_errors
+    def locations(self, names: Collection[str]) -> dict[str, RecordLocation]:
         """See `IdIndex.holders`."""
         hidden = "SELECT before FROM hidden WHERE id = ?"
-        found: dict[str, Held] = {}
+        found: dict[str, RecordLocation] = {}
         for name in names:
             tombstone = self._connection.execute(hidden, (name,)).fetchone()
             if tombstone is not None and type(tombstone[0]) is not int:
-                raise Unusable("a tombstone in it is not readable", is_broken=True)
-            rows = [row for row in self.called(name) if tombstone is None or row.at >= tombstone[0]]
+                raise Unusable("a tombstone in it cannot be read", is_broken=True)
+            rows = [row for row in self.with_id(name) if tombstone is None or row.at >= tombstone[0]]
             if rows or tombstone is not None:
                 found[name] = (rows[0].at, rows[0].length) if rows else None
         return found
@@ -389,7 +400,7 @@ class Database:
             for found in self._connection.execute(query, values):
                 yield row_of(found)
         except _FAILURES as error:
-            raise _meaning(error) from error
+            raise _translated(error) from error
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -408,14 +419,14 @@ def _check(connection: sqlite3.Connection) -> None:
         connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
     )
     if application != _APPLICATION:
-        raise Unusable("it is not one of ours", is_broken=True)
+        raise Unusable("it is not an index of Perdure", is_broken=True)
     if version != _VERSION:
         raise Unusable(f"its version is {version}", is_broken=version < _VERSION)
     connection.executescript(f"PRAGMA synchronous = NORMAL; PRAGMA cache_size = -{_CACHE_KB};")
 
 
 def _insert_values(connection: sqlite3.Connection, table: str, width: int, values: list[object]) -> None:
-    """Insert rows that stand one after the other, many with each statement: that is four times as fast."""
+    """Insert rows from a flat list of values, many with each statement: that is four times as fast."""
     row = f"({', '.join('?' * width)})"
     size = _ROWS * width
     whole = len(values) - len(values) % size
@@ -431,20 +442,24 @@ def _connected(name: str) -> sqlite3.Connection:
 
 
 def _summed(fd: int, at: int, length: int, before: int) -> int:
-    """Go on with a sum by a line, or by the beginning of one that is too long to be ours."""
+    """Extend a checksum by a line, or by the begin of a line that is longer than a record can be."""
     return crc32(os.pread(fd, min(length, LONGEST), at), before)
 
 
-def _values(n: int, line: Line, facts: Facts, keyed_since: int) -> tuple[object, ...]:
+def _values(n: int, line: Line, entry: IndexEntry, keyed_since: int) -> tuple[object, ...]:
     arrival = line.arrival_ms
     if arrival is not None and arrival.bit_length() >= 63:
         arrival = None
     key = dedupe_key(line.content or {}) if arrival is not None and arrival >= keyed_since else None
-    return (n, line.offset, line.length, facts.id, facts.place, facts.repo, facts.type, arrival, key)
+    return (n, line.offset, line.length, entry.id, entry.place, entry.repo, entry.type, arrival, key)
 
 
 def _indexed(terms: Sequence[str]) -> tuple[int, str]:
-    """Return how many terms a record has, and what is indexed of them: each term, and for each repetition a mark."""
+    """Return the number of terms of a record, and the text that is indexed: each term, and a mark per repetition.
+
+    The index keeps no positions and no counts. A term that occurs three times is indexed as `term term^2 term^3`, so
+    that its frequency can still be found by a query for the marks.
+    """
     marks: dict[str, int] = {}
     for term in terms:
         if term not in marks:
@@ -460,40 +475,5 @@ def _mark(word: str, times: int) -> str:
 
 
 def _quoted(marks: Iterable[str]) -> str:
-    """Return a query for all of the marks; they are letters and digits, and in quotes none is an operator."""
+    """Return a query for all of the marks; each is quoted, so that none can be an operator."""
     return " ".join(f'"{mark}"' for mark in marks)
-
-
-class Names:
-    """Where the records with some ids are; they need not fit into memory, and are gone when this is closed."""
-
-    def __init__(self) -> None:
-        """Raises: Unusable."""
-        self._connection = sqlite3.connect("", isolation_level=None)  # no name: SQLite removes the file by itself
-        self._run("CREATE TABLE names (name BLOB PRIMARY KEY, file INTEGER, at INTEGER) WITHOUT ROWID")
-        self._run("BEGIN")
-
-    def put(self, name: str, file: int, at: int) -> None:
-        """Note the place of the last record with an id: the number of a file, and an offset."""
-        self._run("INSERT OR REPLACE INTO names VALUES (?, ?, ?)", _digest(name), file, at)
-
-    def hide(self, name: str) -> None:
-        """Note that the record with an id was forgotten."""
-        self.put(name, FORGOTTEN, 0)
-
-    def find(self, name: str) -> tuple[int, int] | None:
-        """Return the place of the last record with an id."""
-        found: tuple[int, int] | None = self._run("SELECT file, at FROM names WHERE name = ?", _digest(name)).fetchone()
-        return found
-
-    def close(self) -> None:
-        """Forget all of it."""
-        self._connection.close()
-
-    @_told
-    def _run(self, statement: str, *values: object) -> sqlite3.Cursor:
-        return self._connection.execute(statement, values)
-
-
-def _digest(name: str) -> bytes:
-    return blake2b(name.encode(errors="surrogatepass"), digest_size=16).digest()

@@ -1,4 +1,4 @@
-"""Rows as an index returns them. SQLite does not notice all damage, so that their values are checked here."""
+"""Rows of an index. SQLite does not notice every damage, so their values are validated here."""
 
 from typing import Any, NamedTuple
 
@@ -9,7 +9,7 @@ _LONGEST_LINE = 2 * LONGEST
 
 
 class Unusable(Exception):
-    """An index cannot be used now; `is_broken` when it never will be, and may be replaced."""
+    """An index cannot be used now; if `is_broken`, it never can and may be replaced."""
 
     def __init__(self, why: str, *, is_broken: bool) -> None:
         super().__init__(why)
@@ -20,15 +20,15 @@ class OutOfTime(Exception):
     """The time for an answer is over."""
 
 
-Held = tuple[int, int] | None
-"""Where in a log a record is, by offset and length; None for one that is to be forgotten."""
+RecordLocation = tuple[int, int] | None
+"""Offset and length of a record in a log; None for a forgotten one."""
 
 FORGOTTEN = -1
-"""Stands in the place of the number of a file for a record that was forgotten."""
+"""Used instead of the number of a file for a forgotten record."""
 
 
 class Row(NamedTuple):
-    """Where a record is in the log, and what decides whether and where it stands in an answer."""
+    """The location of a record in the log, and the values by which it is filtered and sorted."""
 
     n: int
     at: int
@@ -43,23 +43,23 @@ _ROW_TYPES = (int, int, int, str, int, str, str)
 
 
 def row_of(found: tuple[Any, ...]) -> Row:
-    """Return a row, whose values SQLite does not check against the types of their columns.
+    """Return a validated row; SQLite does not enforce the types of columns.
 
     Raises: Unusable
     """
     is_typed = tuple(map(type, found)) == _ROW_TYPES
     if not is_typed or not is_span(found[1], found[2]) or found[2] > _LONGEST_LINE:
-        raise Unusable("a row of it is not readable", is_broken=True)
+        raise Unusable("a row of it cannot be read", is_broken=True)
     return Row(*found)
 
 
 def is_span(at: object, length: object) -> bool:
-    """Tell whether two values can be offset and length of a line."""
+    """Return whether two values can be offset and length of a line."""
     return type(at) is int and type(length) is int and 0 <= at <= _FARTHEST and length >= 0
 
 
 def name_of(found: tuple[Any, ...]) -> str:
     """Return an id. Raises: Unusable."""
     if type(found[0]) is not str:
-        raise Unusable("an id in it is not readable", is_broken=True)
+        raise Unusable("an id in it cannot be read", is_broken=True)
     return str(found[0])

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping, Sequence, Set
 
 _SHORTEST, _LONGEST = 3, 64
-"""Porter leaves shorter and longer words as they are."""
+"""Porter does not change shorter and longer words."""
 _MOST_KNOWN = 1 << 16
 _TABLES = """
     CREATE VIRTUAL TABLE words USING fts5 (word, content='', tokenize='porter unicode61');
@@ -19,7 +19,7 @@ _TABLES = """
 
 
 class _Stemmer:
-    """Looks stems up, and asks the tokenizer for those that are not known yet. Threads may share it."""
+    """Caches stems, and asks the tokenizer for unknown ones. Threads may share it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -27,7 +27,7 @@ class _Stemmer:
         self._known: dict[str, str] = {}
 
     def known(self, words: Set[str]) -> Mapping[str, str]:
-        """Return stems, those of these words included; a word that is not among them is its own stem."""
+        """Return a mapping with the stems of these words; a word that is not in it is its own stem."""
         known = self._known
         if not any(map(_has_a_stem, words - known.keys())):
             return known
@@ -58,13 +58,13 @@ _abandoned: list[_Stemmer] = []
 
 
 def stems_of(texts: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Return the stem of each lower-case word of texts; of one that is not made of English letters, the word itself."""
+    """Return the stem of each lower-case word of texts; a word with other than English letters is its own stem."""
     known = _stemmer.known(set[str]().union(*texts))
     return [list(map(known.get, words, words)) for words in texts]
 
 
 def _after_fork_in_child() -> None:
-    """Start anew: another thread may have held the lock, and what SQLite has opened belongs to the parent."""
+    """Use a new stemmer: another thread may have held the lock, and the connection belongs to the parent."""
     global _stemmer  # noqa: PLW0603
     _abandoned.append(_stemmer)
     _stemmer = _Stemmer()

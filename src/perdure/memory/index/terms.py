@@ -1,4 +1,4 @@
-"""What a record is found by: read from any record, however odd, and never failing."""
+"""The terms that a record is found by. Extraction accepts any record and never fails."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -8,16 +8,16 @@ from typing import Any, Literal, NamedTuple
 from perdure.errors import Invalid
 from perdure.memory.log.lines import Line
 from perdure.memory.normalise import SEVERITIES, fingerprint, moment_ms, repository_path, severity
-from perdure.memory.record import TOMBSTONE, Plain
+from perdure.memory.record import TOMBSTONE, JsonObject
 
 Kind = Literal["fingerprint", "path", "directory", "sha", "pr", "key"]
 
 BAND = 1 << 50
-"""Places of one severity lie within one band, the newest first."""
+"""A place is the sort position of a record. Places of one severity are within one band, newest first."""
 UNDATED = BAND - 1
-"""The last place in a band: nobody knows when it was, so it is never too old."""
+"""The last place in a band, for records without a date: they never are too old."""
 MOST_OFTEN = 4
-"""A word that stands in a record more often counts as if it stood there so often."""
+"""A word that occurs more often in a record counts as if it occurred this often."""
 
 _MIDDLE = 1 << 49
 _FARTHEST_MS = 1 << 48
@@ -25,12 +25,12 @@ _RANKS = {name: rank for rank, name in enumerate(SEVERITIES)}
 _TEXTS = ("id", "type", "repo", "sha", "key")
 _MOST_PATHS = 1000
 _DEEPEST = 1024
-"""Of a path with more characters no directories are known; it is found as it stands."""
+"""The directories of a longer path are not indexed; it is found as a whole."""
 _CACHED = 512
 
 
-class Facts(NamedTuple):
-    """What is known about a record; a blank text stands for what is missing or makes no sense."""
+class IndexEntry(NamedTuple):
+    """The indexed fields of a record; an empty text stands for a missing or invalid value."""
 
     id: str
     type: str
@@ -43,7 +43,7 @@ class Facts(NamedTuple):
     key: str
 
     def terms(self) -> set[int]:
-        """Return what the record is found by, apart from its words."""
+        """Return the terms of the record, without its words."""
         found: set[int] = set()
         for path in self.paths:
             found.update(_terms_of_path(path) if len(path) <= _CACHED else _path_terms(path))
@@ -58,7 +58,7 @@ class Facts(NamedTuple):
         return found
 
 
-def facts_of(line: Line) -> Facts:
+def index_entry(line: Line) -> IndexEntry:
     """Read a record."""
     content = line.content or {}
     moment = moment_ms(content["timestamp"]) if "timestamp" in content else None
@@ -66,7 +66,7 @@ def facts_of(line: Line) -> Facts:
     rank = _RANKS[worst if type(worst) is str and worst in _RANKS else severity(worst)]
     number = content.get("pr_number")
     name, kind, repo, sha, key = [value if type(value) is str else "" for value in map(content.get, _TEXTS)]
-    return Facts(
+    return IndexEntry(
         name,
         kind,
         place(rank, line.arrival_ms if moment is None else moment),
@@ -80,7 +80,7 @@ def facts_of(line: Line) -> Facts:
 
 
 def place(rank: int, moment: int | None) -> int:
-    """Return where in an answer a record stands: the worst first, of those the newest, then those without a date."""
+    """Return the sort position of a record: by severity, then newest first, then records without a date."""
     if moment is None:
         return rank * BAND + UNDATED
     if not -_FARTHEST_MS <= moment <= _FARTHEST_MS:
@@ -88,24 +88,24 @@ def place(rank: int, moment: int | None) -> int:
     return rank * BAND + _MIDDLE - moment
 
 
-def target_of(content: Plain) -> str:
-    """Return the id that a tombstone hides; blank for everything else."""
+def target_of(content: JsonObject) -> str:
+    """Return the id that a tombstone hides; an empty text for any other record."""
     return _text(content.get("target")) if content.get("type") == TOMBSTONE else ""
 
 
-def superseded_by(content: Plain) -> list[str]:
-    """Return the ids of the records that a record takes the place of."""
+def superseded_by(content: JsonObject) -> list[str]:
+    """Return the ids of the records that a record supersedes."""
     listed = content.get("supersedes")
     return [each for each in listed if isinstance(each, str) and each] if isinstance(listed, list) else []
 
 
-def is_ours(kind: str) -> bool:
-    """Tell whether a line of a type is there for the log itself, and is no record that anybody looks for."""
+def is_internal(kind: str) -> bool:
+    """Return whether lines of a type belong to the log itself, such as tombstones, and are not found by queries."""
     return kind.startswith("_")
 
 
 def directories(path: str) -> Iterator[str]:
-    """Give every directory that a path lies in, within its repository."""
+    """Yield every directory of a path, within its repository."""
     if len(path) > _DEEPEST:
         return
     end = path.rfind("/")
@@ -115,7 +115,7 @@ def directories(path: str) -> Iterator[str]:
 
 
 def term(kind: Kind, value: str) -> int:
-    """Return what a value is filed under; that two values share it is too rare to matter, and is noticed."""
+    """Return the digest that a value is indexed by. Collisions are rare, and are noticed when the record is read."""
     return int.from_bytes(blake2b(f"{kind}\0{value}".encode(), digest_size=8).digest(), signed=True)
 
 

@@ -1,9 +1,8 @@
-"""The terms that a text is found by: stems of words, and pieces of Chinese, Japanese and Korean.
+"""The terms of a text: stems of words, and n-grams of Chinese, Japanese and Korean.
 
-Those three write words without blanks between them, or with particles that belong to the word before. A run of their
-characters is filed under every piece of one, two and three characters, so that any part of it is found. A question of
-three characters or more asks for its pieces of three and of two, which weigh more the rarer they are; a shorter one is
-a piece itself.
+These languages write words without spaces, or with particles attached. A run of their characters is indexed by all of
+its n-grams of one, two and three characters, so that any part of it is found. A query of three characters or more
+searches for its n-grams of three and two characters, where rare ones weigh more; a shorter query is one n-gram itself.
 """
 
 import re
@@ -13,12 +12,12 @@ from itertools import chain
 from typing import Any
 
 from perdure.memory.index.stems import stems_of
-from perdure.memory.record import Plain
+from perdure.memory.record import JsonObject
 
 _LONGEST_WORD = 64
 _ASCII_WORD = re.compile(r"[a-z0-9]{1,64}")
 _ONLY_WORDS = bytes(ord(chr(code).lower() if chr(code).isalnum() else " ") for code in range(128)).ljust(256)
-"""What the bytes of an ASCII text become: those are translated faster than text."""
+"""A translation table for the bytes of an ASCII text, which is faster than one for characters."""
 _EASTERN = (
     "\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u303b\u303c\u3041-\u3096\u309d-\u309f"
     "\u30a1-\u30fa\u30fc-\u30ff\u3105-\u312f\u3131-\u318e\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -29,14 +28,14 @@ _FIRST_EASTERN = "\u1100"
 _RUN = re.compile(f"[{_EASTERN}]")
 _WORD = re.compile(rf"[{_EASTERN}]+|[^\W_{_EASTERN}]{{1,64}}")
 _VOICED = "\u3099\u309a"
-"""Marks of kana that make another letter of it, and no accent."""
+"""Marks of kana that change the letter, unlike accents."""
 _LONGEST_PIECE = 3
 
 
 def words_in(text: str) -> list[str]:
-    """Return the words of a text: letters and digits, without case and accents; a very long one in pieces.
+    """Return the words of a text: letters and digits, case-folded, without accents; very long words are split.
 
-    Characters that are written without blanks between words make one word, however long it is.
+    A run of characters that are written without spaces is one word, whatever its length.
     """
     if text.isascii():
         text = text.encode().translate(_ONLY_WORDS).decode()
@@ -47,19 +46,19 @@ def words_in(text: str) -> list[str]:
     return _WORD.findall(unicodedata.normalize("NFC", bare.casefold()))
 
 
-def terms_of(content: Plain) -> list[str]:
-    """Return what a record's title and summary are found by, each as often as it stands there."""
+def terms_of(content: JsonObject) -> list[str]:
+    """Return the terms of a record's title and summary, with repetitions."""
     return terms_of_all([content])[0]
 
 
-def terms_of_all(contents: Sequence[Plain]) -> list[list[str]]:
-    """Return the terms of several records; together they are stemmed in less time."""
+def terms_of_all(contents: Sequence[JsonObject]) -> list[list[str]]:
+    """Return the terms of several records; stemming them together is faster."""
     spoken = [words_in(f"{_spoken(each.get('title'))} {_spoken(each.get('summary'))}") for each in contents]
     return [_terms(words, stems) for words, stems in zip(spoken, stems_of(spoken), strict=True)]
 
 
 def asked_terms(text: str, most: int) -> dict[str, str]:
-    """Return what a text asks for: the first terms, each with the word that it stands for."""
+    """Return the first terms of a query, each with the word that it comes from."""
     words = list(dict.fromkeys(words_in(text)))[:most]
     asked = [
         (term, word)

@@ -1,4 +1,4 @@
-"""Where a path lies in its repository: what people type is relative to the folder that they are in, or absolute."""
+"""Resolves paths that people type, relative to the current folder or absolute, to paths in their repository."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ from perdure.errors import Invalid
 
 
 def repository_root(path: Path) -> Path | None:
-    """Return the nearest folder that is checked out by git and is, or contains, a path.
+    """Return the nearest git checkout that is, or contains, a path.
 
     Git is not asked: it may be missing, and refuses a repository of another owner, as the containers of a CI have it.
     """
@@ -15,7 +15,7 @@ def repository_root(path: Path) -> Path | None:
 
 
 def in_repository(text: str, folder: Path | None = None) -> str:
-    """Return a path, relative to a folder (default: the current one) or absolute, as it is in its repository.
+    """Return a path relative to its repository, given one that is absolute or relative to a folder.
 
     Where there is no repository, a relative path below the folder stays as it is.
 
@@ -30,7 +30,7 @@ def in_repository(text: str, folder: Path | None = None) -> str:
     if root is None and not Path(given).is_absolute() and path.is_relative_to(here):
         root = here
     if root is None:
-        raise Invalid(f"The path {text!r} is in no git repository. Give one that is, or run this in the repository.")
+        raise Invalid(f"The path {text!r} is not in a git repository. Give one that is, or run this in the repository.")
     found = _within(path, root)
     if found == ".":
         raise Invalid(f"The path {text!r} is a whole repository. Name a file or a folder in it.")
@@ -38,7 +38,7 @@ def in_repository(text: str, folder: Path | None = None) -> str:
 
 
 def is_shallow(folder: Path | None = None) -> bool:
-    """Tell whether the repository of a folder (default: the current one) is a clone without its whole history."""
+    """Return whether the repository of a folder (default: the current one) is a shallow clone."""
     root = repository_root(Path.cwd() if folder is None else folder)
     return root is not None and (root / ".git" / "shallow").is_file()
 

@@ -1,4 +1,4 @@
-"""What git knows of a commit, asked so that neither the text that names it nor the repository can make git do more."""
+"""Reads commits from git. Neither the name of a commit nor the repository can make git run another program."""
 
 import os
 import re
@@ -14,37 +14,37 @@ _SAFE = (
     *("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "log.showSignature=false"),
     *("-c", "protocol.allow=never", "--no-pager", "--literal-pathspecs"),
 )
-"""A repository may name programs that git runs. None of them is needed to read."""
+"""A repository can configure programs that git runs. Reading needs none of them, so all are turned off."""
 _QUIET = {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C.UTF-8"}
 _OF_ANOTHER = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_NAMESPACE")
 _OWNER_AND_NAME = re.compile(r"(?:://[^/]+/|[^/:]:)/?((?:[\w.-]+/)+[\w.-]+?)(?:\.git)?/?$")
-"""What follows the host in an address; a group may lie in another one."""
+"""The path of a repository URL; groups may be nested."""
 UNSHALLOW = "Fetch the history: `git fetch --unshallow`, or `fetch-depth: 0` (GitHub), `GIT_DEPTH: 0` (GitLab)."
 
 
 @dataclass(frozen=True)
 class Repository:
-    """A repository that is only read; `folder` is in it. Without one, it is that of the current folder."""
+    """A repository, which is only read; `folder` is in it (default: the current folder)."""
 
     folder: Path | None = None
 
     def commit(self, name: str) -> str:
-        """Return the full id of the commit that something names: an id or its beginning, a branch, HEAD.
+        """Return the full id of a commit, given an id or a prefix of one, a branch, a tag or HEAD.
 
         Raises: Invalid when that cannot be a name; NotFound when there is no such commit, or no repository.
         """
         if not name.strip() or name.startswith("-") or any(char.isspace() or not char.isprintable() for char in name):
-            raise Invalid(f"{name!r} names no commit: an id, a branch or a tag was expected.")
+            raise Invalid(f"{name!r} is not a commit: give an id, a branch or a tag.")
         try:
             found = self._ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
         except NotFound as error:
             self._ask("rev-parse", "--git-dir")  # says, if so, that there is no repository
             reason = f" This is a shallow clone, which may lack it. {UNSHALLOW}" if self.is_shallow() else ""
-            raise NotFound(f"Git knows no commit {name!r} here.{reason}") from error
+            raise NotFound(f"There is no commit {name!r} in this repository.{reason}") from error
         return found.decode("ascii", "replace").strip()
 
     def changed_paths(self, commit: str) -> list[str]:
-        """Return the paths that a commit changed; of a merge, those that it brought.
+        """Return the paths that a commit changed; for a merge, those that it brought in.
 
         Raises: NotFound, also for the oldest commit of a shallow clone, which would seem to have made every file;
         what `commit` raises.
@@ -56,26 +56,28 @@ class Repository:
                 f" {UNSHALLOW}"
             )
         options = ("--max-count=1", "--format=", "--name-only", "-m", "--first-parent", "--no-renames", "--no-ext-diff")
-        told = self._ask("log", "-z", *options, "--end-of-options", found, "--")
-        return [os.fsdecode(path).encode(errors="replace").decode() for path in told.split(b"\0") if path]
+        translate_os_errors = self._ask("log", "-z", *options, "--end-of-options", found, "--")
+        return [
+            os.fsdecode(path).encode(errors="replace").decode() for path in translate_os_errors.split(b"\0") if path
+        ]
 
     def log(self, *options: str) -> list[str]:
-        """Return what `git log` says, one text for each commit.
+        """Return the output of `git log`, one text for each commit.
 
         Raises: NotFound
         """
-        told = self._ask("log", "-z", "--no-color", "--no-notes", "--encoding=UTF-8", *options, "--")
-        return [text for text in told.decode(errors="replace").split("\0") if text.strip()]
+        translate_os_errors = self._ask("log", "-z", "--no-color", "--no-notes", "--encoding=UTF-8", *options, "--")
+        return [text for text in translate_os_errors.decode(errors="replace").split("\0") if text.strip()]
 
     def root(self) -> Path:
-        """Return the folder that paths of the repository begin in.
+        """Return the top folder of the repository.
 
         Raises: NotFound when there is no repository.
         """
         return Path(os.fsdecode(self._ask("rev-parse", "--show-toplevel").removesuffix(b"\n")))
 
     def is_shallow(self) -> bool:
-        """Tell whether this is a clone without its whole history; not, when there is no repository."""
+        """Return whether this is a shallow clone; False without a repository."""
         try:
             return self._ask("rev-parse", "--is-shallow-repository").strip() == b"true"
         except PerdureError:
@@ -92,14 +94,14 @@ class Repository:
             return set()
 
     def address(self) -> str:
-        """Return the address of the remote `origin`; blank when there is none."""
+        """Return the URL of the remote `origin`; an empty text when there is none."""
         try:
             return self._ask("config", "--get", "remote.origin.url").decode(errors="replace").strip()
         except PerdureError:
             return ""
 
     def name(self) -> str | None:
-        """Return `owner/name` as the address of the remote `origin` has it, if there is one."""
+        """Return `owner/name` from the URL of the remote `origin`, if there is one."""
         address = self.address()
         found = _OWNER_AND_NAME.search(address) if "://" in address or "@" in address else None
         return found.group(1) if found else None
@@ -122,7 +124,7 @@ class Repository:
                 timeout=_WAIT_S,
             )
         except subprocess.CalledProcessError as error:
-            raise NotFound(f"Git cannot tell: {_first_line(error.stderr) or f'exit {error.returncode}'}") from error
+            raise NotFound(f"Git failed: {_first_line(error.stderr) or f'exit {error.returncode}'}") from error
         except subprocess.TimeoutExpired as error:
             raise Unavailable(f"Git did not answer within {_WAIT_S:.0f} s.") from error
         except OSError as error:

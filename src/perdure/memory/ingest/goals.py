@@ -1,10 +1,10 @@
-"""Goals that have ended: what was wanted, how it ended, and which step failed."""
+"""Finished goals as records: the text of the goal, how it ended, and which step failed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perdure.memory.ingest.report import MOST_PATHS, identity, shortened
-from perdure.memory.record import Plain
+from perdure.memory.record import JsonObject
 
 _SEVERITIES = {"done": "low", "cancelled": "low", "failed": "high", "repeated_failure": "high", "fatal_error": "high"}
 _LONGEST_PART = 200
@@ -12,7 +12,7 @@ _LONGEST_PART = 200
 
 @dataclass(frozen=True)
 class Ending:
-    """What a goal's history says when the goal has ended; `failed` has each step that failed in this attempt."""
+    """The end of a goal; `failed` has each step that failed in this attempt."""
 
     goal_id: str
     text: str
@@ -23,10 +23,10 @@ class Ending:
     paths: Sequence[str] = ()
     repo: str | None = None
     attempt: int = 1
-    """How often the goal has ended, this time included: a failed goal may be retried."""
+    """The number of this attempt: a failed goal may be retried."""
 
 
-def goal_outcome(ending: Ending) -> Plain:
+def goal_outcome(ending: Ending) -> JsonObject:
     """Return the record of an end of a goal.
 
     Goals of the same text that end alike on one day (UTC), at the same attempt, have one record.

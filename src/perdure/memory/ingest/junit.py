@@ -1,4 +1,4 @@
-"""Test reports in the form of JUnit: the tests that failed together become one record.
+"""JUnit test reports: the tests that failed together become one record.
 
 A report comes from elsewhere. It is read piece by piece; one that declares entities, is too large or too deep is
 refused before anything in it is believed.
@@ -16,7 +16,7 @@ from perdure.errors import Invalid
 from perdure.memory.ingest.checkout import repository_root
 from perdure.memory.ingest.report import MOST_PATHS, Found, identity, shortened
 from perdure.memory.normalise import moment
-from perdure.memory.record import Plain
+from perdure.memory.record import JsonObject
 
 LARGEST_BYTES = 64 << 20
 _DEEPEST = 64
@@ -24,9 +24,9 @@ _MOST_TESTS = 100
 _CHUNK = 1 << 16
 _KEPT_TEXT = 1 << 20
 _PLACE = re.compile(r"(?:^|\bFile \"|\(|\bat |\u276f (?:\S+ )?)([\w./\\-]+\.\w{1,8})(?:\", line |:)\d+", re.MULTILINE)
-"""A line of a traceback that names a file: of Python, of pytest, of JavaScript, or of Vitest with its arrow."""
+"""A line of a traceback that names a file, as Python, pytest, JavaScript or Vitest print it."""
 _INSTALLED = frozenset({"site-packages", "dist-packages", "node_modules", ".venv", "venv", ".tox", ".nox"})
-"""Folders with code of others; a failure is not theirs."""
+"""Folders of installed code, which is not the cause of a failure."""
 
 
 @dataclass
@@ -48,7 +48,7 @@ class _Case:
         return ".".join(filter(None, (self.classname, self.name)))[:300]
 
     def close(self) -> None:
-        """Take from the text of the failure what is kept: its first line, and the files of its traceback."""
+        """Keep the first line of the failure's text, and the files of its traceback."""
         text = "".join(self.text)
         self.said = shortened((self.message.strip() or text.strip()).partition("\n")[0], 300)
         self.places = tuple(dict.fromkeys(_PLACE.findall(text)))
@@ -56,7 +56,7 @@ class _Case:
 
 
 class _Refused(Exception):
-    """The report is not read any further."""
+    """The report is not valid, and reading it stops."""
 
 
 class _Reader:
@@ -146,7 +146,7 @@ def junit(
 def _read(path: Path, reader: _Reader) -> None:
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
-        raise _Refused("it is no file")
+        raise _Refused("it is not a file")
     if status.st_size > LARGEST_BYTES:
         raise _Refused(f"it is larger than {LARGEST_BYTES >> 20} MiB")
     with path.open("rb") as file:
@@ -156,7 +156,7 @@ def _read(path: Path, reader: _Reader) -> None:
     reader.moment = reader.moment or moment(status.st_mtime)
 
 
-def _record(reader: _Reader, root: Path, about: Plain) -> Plain:
+def _record(reader: _Reader, root: Path, about: JsonObject) -> JsonObject:
     failed = sorted(reader.failed, key=lambda case: case.title)
     paths = sorted({path for case in failed for path in _paths(case, root)})
     names = list(dict.fromkeys(case.title for case in failed if case.title))
@@ -178,15 +178,15 @@ def _record(reader: _Reader, root: Path, about: Plain) -> Plain:
 
 
 def _paths(case: _Case, root: Path) -> set[str]:
-    """Return the file that a test says it is in, and those of its traceback; without any, where its class may be."""
-    named = [*filter(None, [case.file]), *case.places]
-    found = {path for text in named if (path := _within(text, root))}
+    """Return the file of a test and those of its traceback; without any, the file that its class may be in."""
+    record_id_of = [*filter(None, [case.file]), *case.places]
+    found = {path for text in record_id_of if (path := _within(text, root))}
     found |= {path for text in (case.classname, case.suite) if (path := _existing(text, root))}
     return found or {path for text in _modules(case.classname, root) if (path := _within(text, root))}
 
 
 def _existing(text: str, root: Path) -> str | None:
-    """Return the file that a class or a suite is named by, as test runners of JavaScript do, if it is there."""
+    """Return the file that a class or a suite is named after, as JavaScript test runners do, if it exists."""
     base = repository_root(root) or root
     for folder in (root, base):
         if "." in text and os.path.isfile(folder / text):  # noqa: PTH113 (as below)
@@ -201,12 +201,14 @@ def _modules(classname: str, root: Path) -> list[str]:
 
 
 def _within(text: str, root: Path) -> str | None:
-    """Return a path as it is in the repository; None for one outside of it, and for code that was installed."""
+    """Return a path relative to the repository; None for one outside of it and for installed code."""
     base = repository_root(root) or root
-    named = text.strip().replace("\\", "/")
-    path = Path(os.path.normpath(root / named))
-    if not os.path.lexists(path) and os.path.lexists(base / named):  # the tests ran at the root, in another folder
-        path = Path(os.path.normpath(base / named))
+    record_id_of = text.strip().replace("\\", "/")
+    path = Path(os.path.normpath(root / record_id_of))
+    if not os.path.lexists(path) and os.path.lexists(
+        base / record_id_of
+    ):  # the tests ran at the root, in another folder
+        path = Path(os.path.normpath(base / record_id_of))
     if not path.is_relative_to(base):
         path, base = Path(os.path.realpath(path)), Path(os.path.realpath(base))
     if not path.is_relative_to(base) or path == base:

@@ -1,4 +1,4 @@
-"""What an adapter found, and what became of it."""
+"""The findings of an adapter, and the report of what was stored."""
 
 import hashlib
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from perdure.errors import Invalid, PerdureError
-from perdure.memory.record import Plain
+from perdure.memory.record import JsonObject
 
 LONGEST_TEXT = 4000
 MOST_PATHS = 200
@@ -15,34 +15,34 @@ _AT_ONCE = 100
 
 @dataclass
 class Found:
-    """The records that a source gives; `skipped` counts what was not usable, `errors` says why."""
+    """The records of a source; `skipped` counts unusable entries, `errors` says why."""
 
-    records: list[Plain] = field(default_factory=list)
+    records: list[JsonObject] = field(default_factory=list)
     skipped: int = 0
     errors: list[str] = field(default_factory=list)
 
     def skip(self, why: str) -> None:
-        """Go on without something."""
+        """Skip an entry, and note why."""
         self.skipped += 1
         self.errors.append(why)
 
     def extend(self, other: "Found") -> None:
-        """Take over what another source gave."""
+        """Add the findings of another source."""
         self.records += other.records
         self.skipped += other.skipped
         self.errors += other.errors
 
 
 class Target(Protocol):
-    """The memory, as far as an adapter needs it."""
+    """The part of the memory that an adapter needs."""
 
-    def add_many(self, records: Sequence[Plain], *, skip_taken: bool) -> Sequence[Plain]:
+    def add_many(self, records: Sequence[JsonObject], *, skip_taken: bool) -> Sequence[JsonObject]:
         """See Memory.add_many."""
         ...
 
 
 def store(found: Found, target: Target) -> dict[str, Any]:
-    """Put what was found into a memory and say what became of it; a record whose id is there is a duplicate.
+    """Store findings, and report how many were added; a record whose id is taken is a duplicate.
 
     The ids come from what the records tell of, so that the same source, read again years later, adds nothing. A record
     that was forgotten does not come back.
@@ -67,18 +67,18 @@ def store(found: Found, target: Target) -> dict[str, Any]:
 
 
 def identity(kind: str, *parts: object) -> str:
-    """Return the id of a record that tells of one thing in the world."""
+    """Return an id that is derived from its source, so that the same event gives the same id."""
     text = "\0".join(str(part) for part in parts)
     return f"{kind}-{hashlib.blake2b(text.encode(errors='replace'), digest_size=16).hexdigest()}"
 
 
 def shortened(text: str, longest: int = LONGEST_TEXT) -> str:
-    """Return the beginning of a text."""
+    """Return the first characters of a text."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
-def _store_part(part: list[Plain], target: Target, report: dict[str, Any]) -> None:
-    """Let a record that is invalid not keep the others from being stored."""
+def _store_part(part: list[JsonObject], target: Target, report: dict[str, Any]) -> None:
+    """Store the valid records even when others are invalid."""
     try:
         _store(part, target, report)
     except Invalid as error:
@@ -90,7 +90,7 @@ def _store_part(part: list[Plain], target: Target, report: dict[str, Any]) -> No
             report["errors"].append(f"{part[0].get('title') or part[0].get('id')}: {error.detail}")
 
 
-def _store(part: list[Plain], target: Target, report: dict[str, Any]) -> None:
+def _store(part: list[JsonObject], target: Target, report: dict[str, Any]) -> None:
     for answer in target.add_many(part, skip_taken=True):
         is_forgotten = answer.get("reason") == "forgotten"
         report["added" if answer["added"] else "forgotten" if is_forgotten else "duplicates"] += 1

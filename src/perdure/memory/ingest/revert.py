@@ -8,7 +8,7 @@ from perdure.errors import PerdureError
 from perdure.memory.ingest.git import UNSHALLOW, Repository
 from perdure.memory.ingest.report import MOST_PATHS, Found, identity, shortened
 from perdure.memory.normalise import paths_inside
-from perdure.memory.record import Plain
+from perdure.memory.record import JsonObject
 
 _COMMIT = re.compile(r"^\W*This reverts commit ([0-9a-f]{7,64})\b", re.MULTILINE | re.IGNORECASE)
 _PULL_REQUEST = re.compile(r"^\W*Reverts (?:([\w.-]+/[\w.-]+))?#(\d{1,9})\b", re.MULTILINE | re.IGNORECASE)
@@ -27,7 +27,7 @@ class _Revert:
 
 
 def reverts(folder: Path, *, since_s: int, limit: int, repo: str | None = None) -> Found:
-    """Find the newest commits of a repository that revert another one, with the paths of what they reverted."""
+    """Find the newest commits that revert another one, with the paths that were reverted."""
     repository = Repository(folder)
     found = Found()
     try:
@@ -66,7 +66,7 @@ def _read(text: str) -> _Revert | None:
 
 
 def _paths(repository: Repository, revert: _Revert, found: Found) -> list[str]:
-    """Return the paths of what was reverted; where that commit is not here, those of the revert."""
+    """Return the paths of the reverted commit; if that commit is missing, those of the revert."""
     why = ""
     for commit in filter(None, (revert.commit, revert.sha)):
         try:
@@ -77,9 +77,9 @@ def _paths(repository: Repository, revert: _Revert, found: Found) -> list[str]:
     return []
 
 
-def _record(revert: _Revert, paths: list[str], repo: str | None) -> Plain:
+def _record(revert: _Revert, paths: list[str], repo: str | None) -> JsonObject:
     repo = repo or revert.repo
-    usable = paths_inside(paths)
+    usable_header = paths_inside(paths)
     reverted = {"reverted_sha": revert.commit, "reverted_pr": revert.pr_number, "paths": len(paths)}
     return {
         "id": identity("revert", repo or "", revert.sha),
@@ -90,7 +90,7 @@ def _record(revert: _Revert, paths: list[str], repo: str | None) -> Plain:
         "sha": revert.sha,
         "title": shortened(revert.subject, 300),
         "summary": shortened(revert.body.strip()),
-        "paths": usable[:MOST_PATHS],
+        "paths": usable_header[:MOST_PATHS],
         "metadata": {key: value for key, value in reverted.items() if value is not None},
         **({"repo": repo} if repo else {}),
         **({"pr_number": revert.pr_number} if revert.pr_number is not None else {}),

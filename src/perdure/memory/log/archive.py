@@ -1,4 +1,4 @@
-"""The archive: what compaction moved out of the log, a file for each year; written only by who rewrites the log."""
+"""The archive: records that compaction moved out of the log, one file per year. Only a rewrite of the log writes it."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Set
@@ -11,17 +11,17 @@ from perdure import failpoints
 from perdure.files.atomic import part_file
 from perdure.files.fsync import fsync_file, fsync_folder
 from perdure.files.opening import write_all
-from perdure.memory.log.files import OpenFile, chunks_of, hand_over, open_file, read_at, told
+from perdure.memory.log.files import OpenFile, chunks_of, copy_owner, open_file, read_at, translate_os_errors
 from perdure.memory.log.lines import Line, read_line
 from perdure.memory.log.reading import LONGEST, iter_lines, texts_of
-from perdure.memory.paths import Places
+from perdure.memory.paths import MemoryFiles
 
 _MUCH = 1 << 20
 
 
-def archive_files(places: Places) -> list[Path]:
+def archive_files(places: MemoryFiles) -> list[Path]:
     """Return the files of the archive, the oldest year first."""
-    with told(places.archive):
+    with translate_os_errors(places.archive):
         try:
             found = [entry for entry in os.scandir(places.archive) if entry.name.endswith(".jsonl") and entry.is_file()]
         except FileNotFoundError:
@@ -29,27 +29,27 @@ def archive_files(places: Places) -> list[Path]:
     return sorted(Path(entry.path) for entry in found)
 
 
-def sameness(line: Line, text: bytes) -> bytes:
-    """Return what is equal for lines that are the same record: id and content, or every byte when there is no id."""
+def record_digest(line: Line, text: bytes) -> bytes:
+    """Return a digest that is equal for lines of the same record: of its id and content, or of the bytes without id."""
     what = orjson.dumps(line.record) if "id" in (line.content or {}) else text
     return blake2b(what, digest_size=16).digest()
 
 
-def archive(places: Places, year: str, texts: Callable[[], Iterable[tuple[bytes, bytes]]]) -> None:
-    """Add lines, each given with its sameness, to a year that does not have them; an error adds nothing.
+def archive(places: MemoryFiles, year: str, texts: Callable[[], Iterable[tuple[bytes, bytes]]]) -> None:
+    """Add lines, each given with its record digest, to a year unless it has them; an error adds nothing.
 
-    When this returns, all of them are durable, also those that were there before.
+    When this returns, all of them are durable, including those that were there before.
 
     Raises: Unavailable; Denied; Damaged when the disk fails.
     """
     path = places.archive / f"{year}.jsonl"
     file = OpenFile(open_file(path, os.O_RDWR | os.O_APPEND | os.O_CREAT))
-    with told(path):
-        size = _ended(file.fd, path)
+    with translate_os_errors(path):
+        size = _end_last_line(file.fd, path)
         there = _known(path, {same for same, _ in texts()})
         failpoints.hit("memory.archive.before")
         try:
-            for part in _gathered(_missing(texts(), there)):
+            for part in _joined(_missing(texts(), there)):
                 write_all(file.fd, part)
             fsync_file(file.fd)
         except BaseException:
@@ -59,28 +59,30 @@ def archive(places: Places, year: str, texts: Callable[[], Iterable[tuple[bytes,
         failpoints.hit("memory.archive.after")
 
 
-def purge(places: Places, targets: Set[str]) -> int:
-    """Remove the records with these ids from the archive, a file at a time; return how many."""
+def purge(places: MemoryFiles, targets: Set[str]) -> int:
+    """Remove the records with these ids from the archive, one file at a time; return how many."""
     return sum(_purge(path, targets) for path in archive_files(places)) if targets else 0
 
 
-def count(places: Places, targets: Set[str]) -> int:
+def count(places: MemoryFiles, targets: Set[str]) -> int:
     """Return how many records of the archive have these ids."""
     files = archive_files(places) if targets else []
-    return sum(named(line) in targets for path in files for line in iter_lines(path))
+    return sum(record_id_of(line) in targets for path in files for line in iter_lines(path))
 
 
 def _purge(path: Path, targets: Set[str]) -> int:
-    gone = [range(line.offset, line.offset + line.length + 1) for line in iter_lines(path) if named(line) in targets]
+    gone = [
+        range(line.offset, line.offset + line.length + 1) for line in iter_lines(path) if record_id_of(line) in targets
+    ]
     if not gone:
         return 0
     old = OpenFile(open_file(path, os.O_RDONLY))
     draft = path.with_name(f"{path.name}.new")
-    with told(draft):
+    with translate_os_errors(draft):
         size = os.fstat(old.fd).st_size
         with part_file(path, name=draft.name) as new:
-            hand_over(new.fd, old.fd, path)
-            for kept in without(gone, size):
+            copy_owner(new.fd, old.fd, path)
+            for kept in remaining_ranges(gone, size):
                 for chunk in chunks_of(old.fd, path, kept.start, kept.stop):
                     new.write(chunk)
             failpoints.hit("memory.purge.before")
@@ -90,14 +92,14 @@ def _purge(path: Path, targets: Set[str]) -> int:
     return len(gone)
 
 
-def named(line: Line) -> str | None:
-    """Return the id of a record, also of one that was altered."""
+def record_id_of(line: Line) -> str | None:
+    """Return the id of a record, even of an altered one."""
     name = (line.content or {}).get("id")
     return name if isinstance(name, str) else None
 
 
-def without(gone: Iterable[range], size: int) -> Iterator[range]:
-    """Give what is left of a file without these parts, which are in order."""
+def remaining_ranges(gone: Iterable[range], size: int) -> Iterator[range]:
+    """Yield the parts of a file outside of the given ones, which are in order."""
     at = 0
     for part in gone:
         if part.start > at:
@@ -108,8 +110,8 @@ def without(gone: Iterable[range], size: int) -> Iterator[range]:
 
 
 def _known(path: Path, wanted: Set[bytes]) -> set[bytes]:
-    """Return which of the records a year already has."""
-    lines = (sameness(line, text) for line, text in _texts(path) if line.is_served)
+    """Return those of the record digests that a year already has."""
+    lines = (record_digest(line, text) for line, text in _texts(path) if line.is_served)
     return {same for same in lines if same in wanted}
 
 
@@ -130,10 +132,10 @@ def _texts(path: Path) -> Iterator[tuple[Line, bytes]]:
             yield read_line(offset, text), text
 
 
-def _ended(fd: int, path: Path) -> int:
-    """See to it that the last line has an end, and return the size.
+def _end_last_line(fd: int, path: Path) -> int:
+    """End the last line, and return the size.
 
-    The beginning of a line was left by a compaction that died; the line is still in the log, so what is here goes.
+    A torn line was left by a compaction that died. The whole line is still in the log, so the torn one is cut off.
     """
     size = os.fstat(fd).st_size
     start = max(0, size - LONGEST)
@@ -147,8 +149,8 @@ def _ended(fd: int, path: Path) -> int:
     return size + 1
 
 
-def _gathered(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Give the lines with their ends, many at once."""
+def _joined(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the lines with their line ends, joined into large blocks."""
     parts: list[bytes] = []
     size = 0
     for line in lines:

@@ -1,4 +1,4 @@
-"""Files of a memory: opened and read, with errors in our words."""
+"""Opens and reads the files of a memory, and translates errors of the operating system."""
 
 import errno
 import os
@@ -24,7 +24,7 @@ class FolderGone(Unavailable):
 
 
 class OpenFile:
-    """An open file that stays open for as long as somebody uses it, also when another one takes its place."""
+    """An open file, closed with its last reference; it stays readable when another file replaces it."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
@@ -35,16 +35,16 @@ class OpenFile:
 
 
 def identity(found: os.stat_result) -> tuple[int, int]:
-    """Return what two names of one file have in common."""
+    """Return device and inode, which are equal for two names of one file."""
     return found.st_dev, found.st_ino
 
 
 def open_file(path: Path, flags: int) -> int:
-    """Open a regular file, making its folder where the flags ask for a new one; a link is not followed for writing.
+    """Open a regular file; with O_CREAT its folder is created too. A link is not followed for writing.
 
-    Raises: FileNotFoundError where none is to be made; Invalid when something else is there; Denied; Unavailable.
+    Raises: FileNotFoundError without O_CREAT; Invalid when it is not a regular file; Denied; Unavailable.
     """
-    with told(path):
+    with translate_os_errors(path):
         if flags & os.O_CREAT:
             _make_folder(path.parent)
         is_read = flags & os.O_ACCMODE == os.O_RDONLY
@@ -56,7 +56,7 @@ def open_file(path: Path, flags: int) -> int:
             raise
         if not opening.is_regular(fd):
             os.close(fd)
-            raise Invalid(f"{path} was expected to be a file, but something else is there.")
+            raise Invalid(f"{path} must be a regular file.")
         return fd
 
 
@@ -65,12 +65,12 @@ def read_at(fd: int, path: Path, start: int, size: int) -> bytes:
 
     Raises: Damaged when the disk fails.
     """
-    with told(path):
+    with translate_os_errors(path):
         return os.pread(fd, size, start) if size > 0 else b""
 
 
 def chunks_of(fd: int, path: Path, start: int, end: int) -> Iterator[bytes]:
-    """Give the bytes between two offsets in handy pieces.
+    """Yield the bytes between two offsets in chunks.
 
     Raises: Damaged when there are fewer, or the disk fails.
     """
@@ -82,10 +82,10 @@ def chunks_of(fd: int, path: Path, start: int, end: int) -> Iterator[bytes]:
         start += len(chunk)
 
 
-def hand_over(new: int, old: int, path: Path) -> None:
-    """Let a new file belong to whom the old one belongs, with the same permissions.
+def copy_owner(new: int, old: int, path: Path) -> None:
+    """Give a new file the owner and the permissions of the old one.
 
-    Raises: Denied when that cannot be: whose file it is would be locked out.
+    Raises: Denied when that is not possible: the owner would lose access.
     """
     theirs, ours = os.fstat(old), os.fstat(new)
     try:
@@ -93,16 +93,16 @@ def hand_over(new: int, old: int, path: Path) -> None:
             os.fchown(new, theirs.st_uid, theirs.st_gid)
         os.fchmod(new, stat.S_IMODE(theirs.st_mode))
     except OSError as error:
-        raise Denied(f"{path} belongs to somebody else, and only that user can let it be rewritten.") from error
+        raise Denied(f"{path} belongs to another user. Rewrite it as that user.") from error
 
 
-def told(path: Path) -> AbstractContextManager[None]:
-    """Tell what the operating system said about a file; that it is missing is for the caller to judge."""
-    return _Told(path)
+def translate_os_errors(path: Path) -> AbstractContextManager[None]:
+    """Translate errors of the operating system about a file, except FileNotFoundError."""
+    return _TranslateOsErrors(path)
 
 
-class _Told:
-    """A class, because each append has several of them, and a generator costs three times as much."""
+class _TranslateOsErrors:
+    """A class because each append uses several, and a generator-based context manager costs three times as much."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -114,13 +114,13 @@ class _Told:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
-            raise _meaning(self._path, error) from error
+            raise _translated(self._path, error) from error
 
 
 def _make_folder(path: Path) -> None:
-    """Make a folder and the missing ones above it, and make all their names durable.
+    """Create a folder and its missing parents, and make all their names durable.
 
-    A restore that is just replacing the folder holds the lock of its name: it would fail if we made another.
+    A restore that replaces the folder holds the lock of its name; it would fail if the folder were created meanwhile.
     """
     if path.is_dir():
         return
@@ -129,11 +129,11 @@ def _make_folder(path: Path) -> None:
     with NameLock(path):
         ensure_folder(path)
     for each in missing:
-        with suppress(PermissionError):  # a folder that may be entered, not read: its owner has to care for it
+        with suppress(PermissionError):  # a folder with search permission only: its owner has made it durable
             fsync_folder(each.parent)
 
 
-def _meaning(path: Path, error: OSError) -> PerdureError:
+def _translated(path: Path, error: OSError) -> PerdureError:
     why = os.strerror(error.errno) if error.errno else str(error)
     if error.errno in _FULL:
         return Unavailable(f"There is no space left for {path} ({why}); nothing was stored. Make room and try again.")
@@ -143,8 +143,8 @@ def _meaning(path: Path, error: OSError) -> PerdureError:
         return Damaged(f"The disk failed under {path} ({why}); nothing was stored.")
     if error.errno == errno.ELOOP:
         return Invalid(
-            f"{path} is a symbolic link, and a rewrite would put a file in its place. Name the file that it leads to,"
-            " or let the folder be the link."
+            f"{path} is a symbolic link, which a rewrite would replace by a file. Use the path that it points to, or"
+            " make the folder the link."
         )
     if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ENXIO):
         return Invalid(f"{path} cannot be the file of a memory: {why}.")

@@ -1,4 +1,4 @@
-"""One line of the log: a record, when it arrived, and the sum that tells whether it is what was written."""
+"""One line of the log: a record, its arrival time, and the checksum of the line."""
 
 from codecs import getincrementaldecoder
 from typing import Literal, NamedTuple
@@ -6,7 +6,7 @@ from zlib import crc32
 
 import orjson
 
-from perdure.memory.record import OURS, SCHEMA_VERSION, Plain, encoded
+from perdure.memory.record import OURS, SCHEMA_VERSION, JsonObject, encoded
 
 Kind = Literal["checked", "unchecked", "altered", "unreadable", "torn", "blank"]
 
@@ -17,19 +17,19 @@ _HEX = frozenset(b"0123456789abcdef")
 
 
 class Line(NamedTuple):
-    """A line as it was found; `content` has all keys, also ours, and is None for what is no record."""
+    """A line as it was read; `content` has all keys, those of the log included, and is None without a record."""
 
     offset: int
     length: int
     kind: Kind
-    content: Plain | None = None
+    content: JsonObject | None = None
 
     @property
     def is_served(self) -> bool:
         return self.kind in ("checked", "unchecked")
 
     @property
-    def record(self) -> Plain:
+    def record(self) -> JsonObject:
         """The record without the keys that the log added."""
         return {key: value for key, value in (self.content or {}).items() if key not in OURS}
 
@@ -39,8 +39,8 @@ class Line(NamedTuple):
         return arrival if type(arrival) is int else None
 
 
-def line_of(record: Plain, arrival_ms: int) -> bytes:
-    """Write a plain record as a line, with its end.
+def line_of(record: JsonObject, arrival_ms: int) -> bytes:
+    """Return a record of JSON values as a line, with its line end.
 
     Raises: Invalid when it is over 1 MiB.
     """
@@ -51,7 +51,7 @@ def line_of(record: Plain, arrival_ms: int) -> bytes:
 
 
 def read_line(offset: int, text: bytes) -> Line:
-    """Tell what a line is; `text` is without its end."""
+    """Parse and classify a line; `text` is without its line end."""
     has_sum = text[-_TAIL:].startswith(_MARK) and text.endswith(_END)
     is_right = has_sum and text[-10:-2] == b"%08x" % crc32(text[:-_TAIL])
     try:
@@ -64,8 +64,8 @@ def read_line(offset: int, text: bytes) -> Line:
     return Line(offset, len(text), kind, content)
 
 
-def _can_be_written(content: Plain) -> bool:
-    """Tell whether what somebody else wrote can be written again: it may be nested deeper than we write."""
+def _can_be_written(content: JsonObject) -> bool:
+    """Return whether a record of another program can be written by us: it may be nested too deeply."""
     try:
         orjson.dumps(content)
     except (TypeError, ValueError):
@@ -74,7 +74,7 @@ def _can_be_written(content: Plain) -> bool:
 
 
 def resummed(text: bytes) -> bytes | None:
-    """Return a line with the sum that its text has now; None when it does not end as a line of ours does."""
+    """Return a line with a new checksum for its present text; None when it does not end with a checksum."""
     if not _ends_with_a_sum(text):
         return None
     return b"%s%s%08x%s" % (text[:-_TAIL], _MARK, crc32(text[:-_TAIL]), _END)
@@ -85,9 +85,9 @@ def _ends_with_a_sum(text: bytes) -> bool:
 
 
 def _kind_of_no_json(text: bytes) -> Kind:
-    """Tell damage from what a writer left behind who died: the beginning of a line, with nothing wrong but its end.
+    """Distinguish a torn line, which a dying writer left incomplete, from a damaged one.
 
-    A line that was whole once still has the mark of its sum, or the end of it, where they belong: that one is damaged.
+    A line that was complete once still has parts of its checksum in their place, so that one is damaged.
     """
     if not text.strip(b" \t\r"):
         return "blank"
@@ -97,7 +97,7 @@ def _kind_of_no_json(text: bytes) -> Kind:
 
 def _only_lacks_its_end(text: bytes) -> bool:
     try:
-        orjson.loads(getincrementaldecoder("utf-8")().decode(text))  # half a character at the end is no damage
+        orjson.loads(getincrementaldecoder("utf-8")().decode(text))  # half a character at the end is not damage
     except UnicodeDecodeError:
         return False
     except orjson.JSONDecodeError as error:

@@ -1,4 +1,4 @@
-"""The lock that orders all who write a log, between processes and between threads."""
+"""The lock for writers of a log, across processes and threads."""
 
 import os
 from pathlib import Path
@@ -6,13 +6,13 @@ from pathlib import Path
 from perdure.errors import Unavailable
 from perdure.filelock.holders import holder_of
 from perdure.filelock.lock import FileLock, Kind
-from perdure.memory.log.files import FolderGone, open_file, told
+from perdure.memory.log.files import FolderGone, open_file, translate_os_errors
 
 WAIT_S = 10.0
 
 
 class LogLock(FileLock):
-    """A lock whose file also carries a mark: that the names in its folder may not be durable yet."""
+    """A lock whose file also stores a mark: the names in its folder may not be durable yet."""
 
     def __init__(self, path: Path, wait_s: float = WAIT_S, *, kind: Kind = "inner") -> None:
         super().__init__(path, wait_s, kind=kind)
@@ -23,22 +23,22 @@ class LogLock(FileLock):
         return self.size > 0
 
     def mark(self) -> None:
-        """Note, for whoever takes the lock next, that the names in the folder may not be durable yet."""
-        with told(self.path):
+        """Note for the next holder of the lock that the names in the folder may not be durable yet."""
+        with translate_os_errors(self.path):
             os.pwrite(self.fd, b"~", 0)
 
     def unmark(self) -> None:
-        """Take the note back."""
-        with told(self.path):
+        """Remove the mark."""
+        with translate_os_errors(self.path):
             os.ftruncate(self.fd, 0)
         self.size = 0
 
     def open_file(self) -> int:
-        """See FileLock.open_file; the folder is made too, and errors are told as those of the log are."""
+        """See FileLock.open_file; the folder is created too, and errors are translated as those of the log."""
         try:
             return open_file(self.path, os.O_RDWR | os.O_CREAT)
         except FolderGone:
-            return -1  # a restore is just replacing it
+            return -1  # a restore is replacing it now
 
     def refusal(self, wait_s: float) -> Unavailable:
         """See FileLock.refusal."""

@@ -1,7 +1,7 @@
-"""Reading a log without a lock: bytes, split at line ends only, whatever else is in them.
+"""Reads a log without a lock: bytes, split at line ends only.
 
-Bytes after the last line end are a write that is not finished, or never was; they are no line yet. Only who reads all
-records takes them for one when they are a whole record: a program or an editor has left the line end out.
+Bytes after the last line end are an unfinished write and not a line yet. Functions that read all records accept them
+when they are a whole record: a program or an editor has left out the line end.
 """
 
 import os
@@ -10,35 +10,35 @@ from pathlib import Path
 
 from perdure.memory.log.files import open_file, read_at
 from perdure.memory.log.lines import Line, read_line
-from perdure.memory.paths import Places
-from perdure.memory.record import LARGEST_BYTES, Plain
+from perdure.memory.paths import MemoryFiles
+from perdure.memory.record import LARGEST_BYTES, JsonObject
 
 _CHUNK = 1 << 18
 _BACKWARDS = 1 << 16
 LONGEST = 2 * LARGEST_BYTES
-"""A line that is longer was not written by us; it is passed over without being kept in memory."""
+"""A longer line was not written by us; it is skipped without being kept in memory."""
 
 
-def read_records(path: str | os.PathLike[str]) -> list[Plain]:
-    """Return all records of a log, oldest first; none when there is no file.
+def read_records(path: str | os.PathLike[str]) -> list[JsonObject]:
+    """Return all records of a log, oldest first; an empty list when the file is missing.
 
-    Raises: what `iter_records` raises.
+    Raises: as `iter_records`.
     """
     return list(iter_records(path))
 
 
-def iter_records(path: str | os.PathLike[str], *, raw: bool = False) -> Iterator[Plain]:
-    """Give the records of a log one by one, oldest first; `raw` shows the keys that the log added, too.
+def iter_records(path: str | os.PathLike[str], *, raw: bool = False) -> Iterator[JsonObject]:
+    """Yield the records of a log, oldest first; with `raw` including the keys that the log added.
 
-    Raises: Invalid when that cannot be the name of a file; Denied; Unavailable.
+    Raises: Invalid when the path cannot be a file; Denied; Unavailable.
     """
-    for line in iter_lines(Places(Path(path)).log):
+    for line in iter_lines(MemoryFiles(Path(path)).log):
         if line.is_served:
             yield line.content or {} if raw else line.record
 
 
 def iter_lines(path: Path, *, start: int = 0) -> Iterator[Line]:
-    """Give every line of a log from an offset on, also those that are no record; nothing when there is no file."""
+    """Yield every line of a log from an offset on, records or not; nothing when the file is missing."""
     try:
         fd = open_file(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -50,7 +50,7 @@ def iter_lines(path: Path, *, start: int = 0) -> Iterator[Line]:
 
 
 def whole_lines_of(fd: int, path: Path, *, start: int = 0, end: int | None = None) -> Iterator[Line]:
-    """Give the lines of an open log, and behind the last line end what is a record nevertheless."""
+    """Yield the lines of an open log, and a whole record after the last line end."""
     at = start
     for line in lines_of(fd, path, start=start, end=end):
         at = line.offset + line.length + 1
@@ -61,13 +61,13 @@ def whole_lines_of(fd: int, path: Path, *, start: int = 0, end: int | None = Non
 
 
 def lines_of(fd: int, path: Path, *, start: int = 0, end: int | None = None) -> Iterator[Line]:
-    """Give the lines of an open log that begin at or after one offset and end before another."""
+    """Yield the lines of an open log that begin at or after one offset and end before another."""
     for offset, length, text in texts_of(fd, path, start=start, end=end):
         yield Line(offset, length, "unreadable") if text is None else read_line(offset, text)
 
 
 def texts_of(fd: int, path: Path, *, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int, bytes | None]]:
-    """Give offset, length and text of the lines of an open log; no text for one that is too long to be ours."""
+    """Yield offset, length and text of the lines of an open log; None for the text of an overlong line."""
 
     def chunks() -> Iterator[bytes]:
         at = start
@@ -79,7 +79,7 @@ def texts_of(fd: int, path: Path, *, start: int = 0, end: int | None = None) -> 
 
 
 def split(chunks: Iterable[bytes], at: int = 0) -> Iterator[tuple[int, int, bytes | None]]:
-    """Give offset, length and text of all lines that have an end; no text for one that is too long to be ours."""
+    """Yield offset, length and text of all complete lines; None for the text of an overlong line."""
     rest, passed_over = b"", 0
     for chunk in chunks:
         first, *others = chunk.split(b"\n")
@@ -98,7 +98,7 @@ def split(chunks: Iterable[bytes], at: int = 0) -> Iterator[tuple[int, int, byte
 
 
 def lines_backwards(fd: int, path: Path, *, end: int) -> Iterator[Line]:
-    """Give the lines of an open log that end before an offset, the last first."""
+    """Yield the lines of an open log that end before an offset, last line first."""
     tail, at = b"", end
     is_unfinished = True
     while at > 0:
@@ -114,6 +114,6 @@ def lines_backwards(fd: int, path: Path, *, end: int) -> Iterator[Line]:
             is_unfinished = False
             position -= 1
         if len(tail) > LONGEST:
-            tail = tail[:_BACKWARDS] + b"\0"  # no record of ours: its beginning is enough to tell that
+            tail = tail[:_BACKWARDS] + b"\0"  # too long to be a record of ours; its begin is enough to see that
     if not is_unfinished:
         yield read_line(0, tail)

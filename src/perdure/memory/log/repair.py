@@ -1,4 +1,4 @@
-"""Repairing a log: damaged bytes are moved aside, and a line that was edited on purpose gets a new sum."""
+"""Repairs a log: damaged bytes move to quarantine, and a line that was edited on purpose gets a new checksum."""
 
 import os
 import re
@@ -13,27 +13,27 @@ from perdure.errors import NotFound
 from perdure.files.fsync import fsync_file, fsync_folder
 from perdure.files.opening import write_all
 from perdure.memory.callers import writing
-from perdure.memory.log.archive import named
-from perdure.memory.log.files import OpenFile, chunks_of, open_file, read_at, told
+from perdure.memory.log.archive import record_id_of
+from perdure.memory.log.files import OpenFile, chunks_of, open_file, read_at, translate_os_errors
 from perdure.memory.log.lines import Line, line_of, read_line, resummed
 from perdure.memory.log.log import Log, now_ms
 from perdure.memory.log.reading import LONGEST, lines_of
 from perdure.memory.log.rewriting import Piece, rewrite, rewriting
-from perdure.memory.log.verify import told_of
-from perdure.memory.paths import Places
-from perdure.memory.record import Plain
+from perdure.memory.log.verify import describe_line
+from perdure.memory.paths import MemoryFiles
+from perdure.memory.record import JsonObject
 
 _WHOLE_END = re.compile(rb',"_c":"[0-9a-f]{8}"\}')
 _BEGIN = re.compile(rb'\{"')
 _MOST_BEGINNINGS = 64
 
 
-def repair(log: Log, *, accept: str | None = None) -> Plain:
-    """Move what is damaged into quarantine, or take the altered lines with an id as they stand.
+def repair(log: Log, *, accept: str | None = None) -> JsonObject:
+    """Move damaged lines into quarantine, or accept the altered lines with an id as they are.
 
-    Whole records that stand within a damaged line, because its end was damaged, stay in the log.
+    Whole records inside a damaged line, whose line end was lost, stay in the log.
 
-    Raises: NotFound when no altered line has that id; Conflict when somebody else rewrites the log.
+    Raises: NotFound when no altered line has that id; Conflict while another process rewrites the log.
     """
     if not log.places.log.exists():
         if accept is not None:
@@ -43,7 +43,7 @@ def repair(log: Log, *, accept: str | None = None) -> Plain:
         source, size = log.look()
         damaged = [line for line in lines_of(source.fd, log.places.log, end=size) if _is_damaged(line)]
         if accept is not None:
-            damaged = [line for line in damaged if line.kind == "altered" and named(line) == accept]
+            damaged = [line for line in damaged if line.kind == "altered" and record_id_of(line) == accept]
             if not damaged:
                 raise _nothing_altered(accept)
         instead = {line.offset: _instead(source, log.places, line, accept) for line in damaged}
@@ -66,11 +66,11 @@ def _is_damaged(line: Line) -> bool:
 
 
 def _nothing_altered(record_id: str) -> NotFound:
-    return NotFound(f"No altered line has the id {record_id!r}; `perdure memory verify` lists those that there are.")
+    return NotFound(f"No altered line has the id {record_id!r}; `perdure memory verify` lists the altered lines.")
 
 
-def _instead(source: OpenFile, places: Places, line: Line, accept: str | None) -> list[bytes]:
-    """Return the lines that stand in the place of a damaged one."""
+def _instead(source: OpenFile, places: MemoryFiles, line: Line, accept: str | None) -> list[bytes]:
+    """Return the lines that replace a damaged one."""
     if line.length > LONGEST:
         return []
     text = read_at(source.fd, places.log, line.offset, line.length)
@@ -80,18 +80,18 @@ def _instead(source: OpenFile, places: Places, line: Line, accept: str | None) -
 
 
 def _accepted(line: Line, text: bytes) -> bytes:
-    """Return an altered line with a sum that is right, and its text as it stands."""
+    """Return an altered line with a valid checksum and its present text."""
     if (summed := resummed(text)) is not None and read_line(0, summed).kind == "checked":
         return summed + b"\n"
     return line_of(line.record, now_ms() if line.arrival_ms is None else line.arrival_ms)
 
 
 def _whole_within(text: bytes) -> Iterator[bytes]:
-    """Give the records that are whole within a line: their neighbour lost its end, and now they share a line."""
+    """Yield the whole records within a line: a record before them lost its line end, so they share one line."""
     at = 0
     for end in _WHOLE_END.finditer(text):
         if text[end.end() : end.end() + 1] in (b"}", b",", b"]"):
-            continue  # it stands inside of another one, and is a value of that
+            continue  # a nested value, not a record
         for number, begin in enumerate(_BEGIN.finditer(text, at, end.start())):
             if number == _MOST_BEGINNINGS:
                 break
@@ -112,27 +112,27 @@ def _pieces(damaged: list[Line], instead: dict[int, list[bytes]], size: int) -> 
     yield range(at, size)
 
 
-def _set_aside(places: Places, source: OpenFile, damaged: list[Line]) -> Path:
-    """Write the damaged bytes to a file of their own, and beside it what they were; return its name."""
+def _set_aside(places: MemoryFiles, source: OpenFile, damaged: list[Line]) -> Path:
+    """Write the damaged bytes to a file, and a description beside it; return its path."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     path = places.quarantine / f"{stamp}-{now_ms() % 1000:03d}-{damaged[0].offset}.bytes"
-    told_aside = {"log": str(places.log), "moved": stamp, "lines": [told_of(line) for line in damaged]}
+    told_aside = {"log": str(places.log), "moved": stamp, "lines": [describe_line(line) for line in damaged]}
     failpoints.hit("memory.quarantine.before")
     _write(path, (chunk for line in damaged for chunk in _with_its_end(source, places, line)))
     _write(path.with_suffix(".json"), iter([orjson.dumps(told_aside, option=orjson.OPT_INDENT_2) + b"\n"]))
-    with told(path):
+    with translate_os_errors(path):
         fsync_folder(path.parent)
     failpoints.hit("memory.quarantine.after")
     return path
 
 
-def _with_its_end(source: OpenFile, places: Places, line: Line) -> Iterator[bytes]:
+def _with_its_end(source: OpenFile, places: MemoryFiles, line: Line) -> Iterator[bytes]:
     return chunks_of(source.fd, places.log, line.offset, line.offset + line.length + 1)
 
 
 def _write(path: Path, chunks: Iterator[bytes]) -> None:
     file = OpenFile(open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
-    with told(path):
+    with translate_os_errors(path):
         for chunk in chunks:
             write_all(file.fd, chunk)
         fsync_file(file.fd)

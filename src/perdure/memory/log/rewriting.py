@@ -1,4 +1,4 @@
-"""Rewriting a log while others read and append: a draft is written beside it, then takes its place."""
+"""Rewrites a log while others read and append: a new file is written beside it and renamed over it."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -9,13 +9,13 @@ from perdure import failpoints
 from perdure.errors import Conflict, Unavailable
 from perdure.files.fsync import fsync_file
 from perdure.files.opening import write_all
-from perdure.memory.log.files import OpenFile, chunks_of, hand_over, identity, told
+from perdure.memory.log.files import OpenFile, chunks_of, copy_owner, identity, translate_os_errors
 from perdure.memory.log.lock import LogLock
 from perdure.memory.log.log import Log
 
 WAIT_S = 60.0
 _LITTLE = 1 << 20
-"""So much may be copied while others wait."""
+"""At most this many bytes are copied while writers wait."""
 _ROUNDS = 8
 
 Piece = bytes | range
@@ -23,7 +23,7 @@ Piece = bytes | range
 
 
 class Draft:
-    """A file that is to take the place of another; only one process has it at a time."""
+    """The file that will replace a log; only one process writes it at a time."""
 
     def __init__(self, path: Path, fd: int) -> None:
         self.path = path
@@ -32,7 +32,7 @@ class Draft:
         self._waiting = bytearray()
 
     def fill(self, source: OpenFile, pieces: Iterable[Piece]) -> None:
-        """Write the pieces; ranges are of the source. Neighbours are copied in one go."""
+        """Write the pieces; ranges refer to the source, and adjacent ones are copied together."""
         run = range(0)
         for piece in pieces:
             if isinstance(piece, bytes):
@@ -47,14 +47,14 @@ class Draft:
         self.copy(source.fd, run)
 
     def copy(self, fd: int, part: range) -> None:
-        """Write what is between two offsets of another file."""
+        """Copy the bytes between two offsets of another file."""
         for chunk in chunks_of(fd, self.path, part.start, part.stop):
             self._write(chunk)
 
     def flush(self) -> None:
         """Make what was written durable."""
         self._write_waiting()
-        with told(self.path):
+        with translate_os_errors(self.path):
             failpoints.hit("memory.draft.before")
             fsync_file(self.fd)
             failpoints.hit("memory.draft.after")
@@ -66,16 +66,16 @@ class Draft:
             self._write_waiting()
 
     def _write_waiting(self) -> None:
-        with told(self.path):
+        with translate_os_errors(self.path):
             write_all(self.fd, self._waiting)
         self._waiting.clear()
 
 
 @contextmanager
 def rewriting(log: Log, *, wait_s: float = WAIT_S) -> Iterator[Draft]:
-    """Be the only one who rewrites a log, and give the block an empty draft; what the dead left behind is removed.
+    """Lock a log for rewriting, and yield an empty draft; leftovers of a crash are removed.
 
-    Raises: Conflict when somebody else is at it for too long.
+    Raises: Conflict when another process rewrites it for too long.
     """
     lock = LogLock(log.places.new, wait_s, kind="outer")
     with ExitStack() as stack:
@@ -83,9 +83,9 @@ def rewriting(log: Log, *, wait_s: float = WAIT_S) -> Iterator[Draft]:
         try:
             stack.enter_context(lock)
         except Unavailable as error:
-            raise Conflict(f"Somebody else rewrites {log.places.log} now. {error}") from error
+            raise Conflict(f"Another process rewrites {log.places.log} now. {error}") from error
         stack.callback(_remove, log.places.new, lock)
-        with told(log.places.new):
+        with translate_os_errors(log.places.new):
             os.ftruncate(lock.fd, 0)
             for left in log.places.archive.glob("*.new"):
                 left.unlink(missing_ok=True)
@@ -98,19 +98,22 @@ def _remove(path: Path, lock: LogLock) -> None:
 
 
 def rewrite(log: Log, draft: Draft, source: OpenFile, size: int, pieces: Iterable[Piece]) -> int:
-    """Let a log consist of the pieces, and of what is appended behind `size` until then; return where that begins.
+    """Replace a log by the pieces and by all lines appended after `size`; return the offset of the latter.
 
-    Raises: Conflict when the log was replaced or cut by somebody who does not ask; what `Log.append` raises.
+    Lines that were appended while the pieces were copied are copied in rounds without the lock, until few are left;
+    the last ones are copied under the lock, so that writers wait only for a short time.
+
+    Raises: Conflict when the log was replaced or truncated without the lock; as `Log.append`.
     """
-    hand_over(draft.fd, source.fd, log.places.log)
+    copy_owner(draft.fd, source.fd, log.places.log)
     draft.fill(source, pieces)
     draft.flush()
-    news = draft.size
+    new_records = draft.size
 
     def catch_up(fd: int, upto: int) -> None:
         nonlocal size
         if identity(os.fstat(fd)) != source.identity or upto < size:
-            raise Conflict(f"{log.places.log} was replaced while it was rewritten; it was left as it is.")
+            raise Conflict(f"{log.places.log} was replaced while it was rewritten; it was not changed.")
         draft.copy(fd, range(size, upto))
         draft.flush()
         size = upto
@@ -121,4 +124,4 @@ def rewrite(log: Log, draft: Draft, source: OpenFile, size: int, pieces: Iterabl
             break
         catch_up(file.fd, upto)
     log.replace(draft, catch_up)
-    return news
+    return new_records

@@ -1,4 +1,4 @@
-"""Taking records out of a memory, and in: as lines of JSON, however many."""
+"""Exports and imports records as lines of JSON."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,21 +13,21 @@ from uuid import UUID
 import orjson
 
 from perdure.errors import Invalid, Unavailable
+from perdure.memory.index.id_table import IdTable
 from perdure.memory.index.ids import in_archive, is_same
-from perdure.memory.index.index_db import Names
 from perdure.memory.index.rows import FORGOTTEN, Unusable
 from perdure.memory.index.terms import target_of
-from perdure.memory.log.archive import archive_files, named
+from perdure.memory.log.archive import archive_files, record_id_of
 from perdure.memory.log.compaction import is_tombstone, purge_forgotten
-from perdure.memory.log.departed import departed
 from perdure.memory.log.files import OpenFile, identity, open_file, read_at
 from perdure.memory.log.lines import Line, line_of, read_line
 from perdure.memory.log.log import Log, now_ms
 from perdure.memory.log.reading import iter_lines, lines_of, split, whole_lines_of
+from perdure.memory.log.removed import find_removed
 from perdure.memory.log.verify import LISTED
 from perdure.memory.normalise import normalised
-from perdure.memory.paths import Places
-from perdure.memory.record import Plain
+from perdure.memory.paths import MemoryFiles
+from perdure.memory.record import JsonObject
 
 _BATCH = 500
 _BATCH_BYTES = 4 << 20
@@ -35,16 +35,16 @@ _LOG = 0
 """The number of the log among the files of a memory; the years of the archive follow."""
 
 
-def export(places: Places, *, raw: bool = False, archive: bool = False) -> Iterator[bytes]:
-    """Give every record as a line of JSON with its end; `raw` gives the line as it stands, with our keys.
+def export(places: MemoryFiles, *, raw: bool = False, archive: bool = False) -> Iterator[bytes]:
+    """Yield every record as a line of JSON with its line end; with `raw` the stored line, with the keys of the log.
 
-    With the archive, that comes first. What is to be forgotten is left out.
+    The archive, if wanted, comes first. Forgotten records are left out.
     """
     try:
         log = OpenFile(open_file(places.log, os.O_RDONLY))
     except FileNotFoundError:
         log = None
-    gone = departed(log.fd, places).forgotten if log is not None else {}
+    gone = find_removed(log.fd, places).forgotten if log is not None else {}
     for path in archive_files(places) if archive else []:
         old = OpenFile(open_file(path, os.O_RDONLY))
         yield from _exported(old, path, dict.fromkeys(gone, os.fstat(old.fd).st_size), raw=raw)
@@ -54,7 +54,7 @@ def export(places: Places, *, raw: bool = False, archive: bool = False) -> Itera
 
 def _exported(file: OpenFile, path: Path, gone: dict[str, int], *, raw: bool) -> Iterator[bytes]:
     for line in whole_lines_of(file.fd, path):
-        if line.is_served and not is_tombstone(line) and line.offset >= gone.get(named(line) or "", -1):
+        if line.is_served and not is_tombstone(line) and line.offset >= gone.get(record_id_of(line) or "", -1):
             text = read_at(file.fd, path, line.offset, line.length) if raw else orjson.dumps(line.record)
             yield text + b"\n"
 
@@ -63,24 +63,23 @@ class _Read(NamedTuple):
     """A record of a line."""
 
     number: int
-    record: Plain
+    record: JsonObject
     is_dated: bool
-    """Whether the line has a time, or we have filled one in."""
+    """Whether the line has a timestamp of its own."""
     forgets: str = ""
-    """The id of a record that was forgotten where the line comes from."""
+    """The id of a record that the line's origin has forgotten."""
 
 
-def import_lines(log: Log, chunks: Iterable[bytes]) -> Plain:
-    """Add every line of JSON as a record, unless its id is there already; tell which lines are none, by their number.
+def import_lines(log: Log, chunks: Iterable[bytes]) -> JsonObject:
+    """Add every line of JSON whose id is new; the result lists the numbers of bad lines.
 
-    `conflicts` counts those of the skipped whose id belongs to a different record; `conflicting` lists them.
-    A record that was forgotten here is not added; one that was forgotten there, as a tombstone among the lines says, is
-    forgotten here, too. `forgotten` counts both.
-    The chunks may be cut anywhere and go on for ever: only a batch is kept at a time.
+    `conflicts` counts the skipped lines whose id belongs to a different record; `conflicting` lists them. A record
+    that was forgotten here is not added, and a tombstone among the lines forgets its record here too; `forgotten`
+    counts both. Chunks may be cut anywhere; only one batch is kept in memory at a time.
 
-    Raises: Unavailable; Denied; Damaged. What the answer would have counted as added until then is stored.
+    Raises: Unavailable; Denied; Damaged. Batches that were added before the error stay stored.
     """
-    answer: Plain = {
+    answer: JsonObject = {
         **dict.fromkeys(("added", "skipped", "forgotten", "conflicts"), 0),
         "conflicting": [],
         "bad_lines": 0,
@@ -96,12 +95,12 @@ def import_lines(log: Log, chunks: Iterable[bytes]) -> Plain:
     return answer
 
 
-def _import(log: Log, ids: "_Ids", chunks: Iterable[bytes], answer: Plain) -> bool:
-    """Add the lines; tell whether a record that is here has to be purged."""
+def _import(log: Log, ids: "_Ids", chunks: Iterable[bytes], answer: JsonObject) -> bool:
+    """Add the lines; return whether a stored record must be purged."""
     gone = False
     batch: list[_Read] = []
     size = 0
-    for number, (_, length, text) in enumerate(split(_ended(chunks)), 1):
+    for number, (_, length, text) in enumerate(split(_end_last_line(chunks)), 1):
         found = _read(number, text, answer)
         if found is None:
             continue
@@ -113,13 +112,13 @@ def _import(log: Log, ids: "_Ids", chunks: Iterable[bytes], answer: Plain) -> bo
     return _add(log, ids, batch, answer) or gone
 
 
-def _ended(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Give the chunks, and an end for a last line that has none."""
+def _end_last_line(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the chunks, and a line end for a last line without one."""
     return chain(chunks, (b"\n",))
 
 
-def _read(number: int, text: bytes | None, answer: Plain) -> _Read | None:
-    """Read a line as a record; None when it is none, which is noted unless it is blank."""
+def _read(number: int, text: bytes | None, answer: JsonObject) -> _Read | None:
+    """Parse a line as a record; None for a blank or a bad line. Bad lines are counted in the answer."""
     line = Line(0, 0, "unreadable") if text is None else read_line(0, text)
     if line.kind == "blank":
         return None
@@ -138,16 +137,18 @@ def _read(number: int, text: bytes | None, answer: Plain) -> _Read | None:
     return _Read(number, record, line.record.get("timestamp") is not None)
 
 
-def _with_an_id(record: Plain) -> Plain:
-    """Return a record with an id: one that has none gets that of its content, so that it is not added twice."""
+def _with_an_id(record: JsonObject) -> JsonObject:
+    """Return a record with an id; without one, it is derived from the content, so that it is not added twice."""
     if record.get("id") is not None:
         return record
-    told = orjson.dumps({key: value for key, value in record.items() if key != "id"}, option=orjson.OPT_SORT_KEYS)
-    return {**record, "id": str(UUID(bytes=blake2b(told, digest_size=16).digest(), version=5))}
+    translate_os_errors = orjson.dumps(
+        {key: value for key, value in record.items() if key != "id"}, option=orjson.OPT_SORT_KEYS
+    )
+    return {**record, "id": str(UUID(bytes=blake2b(translate_os_errors, digest_size=16).digest(), version=5))}
 
 
-def _add(log: Log, ids: "_Ids", batch: list[_Read], answer: Plain) -> bool:
-    """Add a batch; tell whether a record that is here has to be purged."""
+def _add(log: Log, ids: "_Ids", batch: list[_Read], answer: JsonObject) -> bool:
+    """Add a batch; return whether a stored record must be purged."""
     if not batch:
         return False
     chosen = _Chosen()
@@ -159,11 +160,11 @@ def _add(log: Log, ids: "_Ids", batch: list[_Read], answer: Plain) -> bool:
                 chosen.forget(each, ids.find(each.forgets, fd))
             else:
                 chosen.take(each, ids.find(each.record["id"], fd))
-        return [line_of(record, now_ms()) for record in (*chosen.tombs.values(), *chosen.news.values())]
+        return [line_of(record, now_ms()) for record in (*chosen.tombs.values(), *chosen.new_records.values())]
 
     ids.catch_up()
     log.append_chosen(choose)
-    answer["added"] += len(chosen.news)
+    answer["added"] += len(chosen.new_records)
     answer["skipped"] += chosen.skipped
     answer["forgotten"] += chosen.forgotten
     answer["conflicts"] += len(chosen.conflicting)
@@ -173,23 +174,23 @@ def _add(log: Log, ids: "_Ids", batch: list[_Read], answer: Plain) -> bool:
 
 @dataclass
 class _Chosen:
-    """What becomes of the lines of a batch."""
+    """The lines of a batch that are stored, and the counts for the others."""
 
-    news: dict[str, Plain] = field(default_factory=dict)
-    tombs: dict[str, Plain] = field(default_factory=dict)
+    new_records: dict[str, JsonObject] = field(default_factory=dict)
+    tombs: dict[str, JsonObject] = field(default_factory=dict)
     skipped: int = 0
     forgotten: int = 0
-    conflicting: list[Plain] = field(default_factory=list)
+    conflicting: list[JsonObject] = field(default_factory=list)
     is_purge_due: bool = False
 
     def take(self, each: _Read, held: "_Held") -> None:
         """Add a record, given the one that has its id."""
         name = each.record["id"]
-        there = self.news.get(name) or held
+        there = self.new_records.get(name) or held
         if name in self.tombs or there == FORGOTTEN:
             self.forgotten += 1
         elif not isinstance(there, dict):
-            self.news[name] = each.record
+            self.new_records[name] = each.record
         else:
             self.skipped += 1
             if not is_same(each.record, there, is_dated=each.is_dated):
@@ -200,16 +201,16 @@ class _Chosen:
         if held == FORGOTTEN or each.forgets in self.tombs:
             return
         self.tombs[each.forgets] = each.record
-        self.forgotten += self.news.pop(each.forgets, None) is not None
+        self.forgotten += self.new_records.pop(each.forgets, None) is not None
         self.is_purge_due |= held is not None
 
 
-_Held = Plain | int | None
+_Held = JsonObject | int | None
 """The record that has an id, `FORGOTTEN`, or None."""
 
 
 class _Ids:
-    """Which records a memory has, by id, kept in a temporary file: there may be more of them than memory."""
+    """The records of a memory by id, in a temporary file: they may not fit into memory."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -217,17 +218,17 @@ class _Ids:
         self._file = (0, 0)
         self._upto = 0
         self._years: list[Path] = []
-        self._names = Names()
+        self._names = IdTable()
         self.has_unpurged = False
-        """Whether a forgotten record is still in a file, because whoever forgot it died before the purge."""
+        """Whether a forgotten record is still in a file because a process died before the purge."""
 
     def catch_up(self) -> None:
-        """Take in what is settled while others write, so that little is left to be done under the lock."""
+        """Read the log without the lock, so that little is left to read under the lock."""
         file, size = self._log.look()
         self.follow(file.fd, size)
 
     def follow(self, fd: int, size: int) -> None:
-        """Take in what was appended since; when the file is another one, all of it, and where the rest of it went."""
+        """Read the lines appended since; when the file was replaced, all of it and the archive."""
         if identity(os.fstat(fd)) != self._file or size < self._upto:
             self._file, self._upto = identity(os.fstat(fd)), 0
             self._years = archive_files(self._log.places)
@@ -247,12 +248,12 @@ class _Ids:
         is_log = number == _LOG
         lines = lines_of(fd, self._path, start=at) if is_log else iter_lines(self._years[number - _LOG - 1], start=at)
         line = next(lines, None)
-        if line is not None and line.is_served and named(line) == name:
+        if line is not None and line.is_served and record_id_of(line) == name:
             return line.record
-        return in_archive(self._log.places, [name]).records.get(name)  # a year was rewritten: other lines left it
+        return in_archive(self._log.places, [name]).records.get(name)  # a year was rewritten, so offsets changed
 
     def close(self) -> None:
-        """Forget all of it."""
+        """Close the temporary file, which removes it."""
         self._names.close()
 
     def _hide(self, name: str) -> None:
@@ -264,5 +265,5 @@ class _Ids:
         for line in lines:
             if is_tombstone(line):
                 self._hide(target_of(line.content or {}))
-            elif line.is_served and (name := named(line)) is not None:
+            elif line.is_served and (name := record_id_of(line)) is not None:
                 self._names.put(name, number, line.offset)

@@ -1,4 +1,4 @@
-"""Checking a log line by line, telling what is in it, and allowing appends again after the disk has failed."""
+"""Verifies a log line by line, counts its records, and allows appends again after the disk has failed."""
 
 import os
 from dataclasses import dataclass, field
@@ -6,39 +6,39 @@ from pathlib import Path
 
 from perdure.memory.index.ids import digest_of
 from perdure.memory.index.terms import target_of
-from perdure.memory.log.archive import archive_files, named
-from perdure.memory.log.compaction import happened, is_tombstone
-from perdure.memory.log.files import OpenFile, hand_over, open_file
+from perdure.memory.log.archive import archive_files, record_id_of
+from perdure.memory.log.compaction import is_tombstone, timestamp_of
+from perdure.memory.log.files import OpenFile, copy_owner, open_file
 from perdure.memory.log.lines import Line
 from perdure.memory.log.log import Log
 from perdure.memory.log.reading import whole_lines_of
 from perdure.memory.log.rewriting import rewriting
-from perdure.memory.paths import Places
-from perdure.memory.record import Plain, is_printable
+from perdure.memory.paths import MemoryFiles
+from perdure.memory.record import JsonObject, is_printable
 
 LISTED = 100
-"""So many bad lines are listed; all are counted."""
+"""Maximum number of bad lines that are listed; all are counted."""
 
 
 @dataclass
 class Tally:
-    """What was counted in a log, without keeping it."""
+    """Counts of the lines of a log."""
 
     records: int = 0
     unchecked: int = 0
     bad_lines: int = 0
-    """Lines that were whole once and are not what was written: altered, or unreadable."""
+    """Lines that were complete once and are not what was written: altered or unreadable."""
     torn: int = 0
-    """Lines of which a writer wrote only the beginning before it died; nobody was told that they are stored."""
-    bad: list[Plain] = field(default_factory=list)
+    """Lines that a writer left incomplete when it died; they were never acknowledged."""
+    bad: list[JsonObject] = field(default_factory=list)
     size: int = 0
     torn_tail: int = 0
-    """Bytes behind the last line: a write that is not finished, or never will be."""
+    """Bytes after the last line: an unfinished write."""
     oldest: str | None = None
     newest: str | None = None
     repeated_ids: int = 0
-    """Records with the id of an earlier one, from before ids were checked or from another program."""
-    odd_ids: list[Plain] = field(default_factory=list)
+    """Records with the id of an earlier one, written by another program or an old version."""
+    odd_ids: list[JsonObject] = field(default_factory=list)
     """Records with a control character in their id, by offset."""
     _ids: set[int] = field(default_factory=set)
 
@@ -51,7 +51,7 @@ class Tally:
                 self.torn += line.kind == "torn"
                 self.bad_lines += line.kind != "torn"
                 if len(self.bad) < LISTED:
-                    self.bad.append(told_of(line))
+                    self.bad.append(describe_line(line))
 
     def _take_record(self, line: Line) -> None:
         if is_tombstone(line):
@@ -60,12 +60,12 @@ class Tally:
         self._take_id(line)
         self.records += 1
         self.unchecked += line.kind == "unchecked"
-        if (when := happened(line)) is not None:
+        if (when := timestamp_of(line)) is not None:
             self.oldest = min(self.oldest or when, when)
             self.newest = max(self.newest or when, when)
 
     def _take_id(self, line: Line) -> None:
-        if not (name := named(line)):
+        if not (name := record_id_of(line)):
             return
         self.repeated_ids += digest_of(name) in self._ids
         self._ids.add(digest_of(name))
@@ -73,14 +73,14 @@ class Tally:
             self.odd_ids.append({"offset": line.offset, "id": name})
 
 
-def told_of(line: Line) -> Plain:
+def describe_line(line: Line) -> JsonObject:
     """Describe a line that is not served."""
-    name = named(line)
+    name = record_id_of(line)
     return {"offset": line.offset, "length": line.length, "kind": line.kind} | ({"id": name} if name else {})
 
 
 def tally(path: Path) -> Tally:
-    """Read a log once, however large it is; a missing one is empty."""
+    """Count the lines of a log in one pass; a missing log is empty."""
     found = Tally()
     try:
         file = OpenFile(open_file(path, os.O_RDONLY))
@@ -95,12 +95,12 @@ def tally(path: Path) -> Tally:
     return found
 
 
-def verify(log: Log, *, clear: bool = False) -> Plain:
-    """Check every line of the log and of the archive; with `clear`, first rewrite the log if a flush has failed.
+def verify(log: Log, *, clear: bool = False) -> JsonObject:
+    """Verify every line of the log and of the archive; with `clear`, first rewrite the log if a flush has failed.
 
-    Checked are JSON, checksums and ids. The index is not: it is derived, and a look-up judges it by itself.
+    JSON, checksums and ids are verified. The index is not: it is derived, and each query validates it.
 
-    A line that is only the beginning of a record is `torn`: its writer died. That is listed, but it is no damage.
+    An incomplete line is `torn`: its writer died. It is listed, but does not count as damage.
 
     Raises: Damaged when the disk cannot be read; with `clear` also Conflict; Unavailable; Denied.
     """
@@ -121,8 +121,8 @@ def verify(log: Log, *, clear: bool = False) -> Plain:
     }
 
 
-def status(log: Log, *, retention_days: int) -> Plain:
-    """Tell what there is, by reading all of it once."""
+def status(log: Log, *, retention_days: int) -> JsonObject:
+    """Return counts and sizes, by reading the log once."""
     found = tally(log.places.log)
     return {
         "path": str(log.places.log),
@@ -136,7 +136,7 @@ def status(log: Log, *, retention_days: int) -> Plain:
     }
 
 
-def _counts(found: Tally) -> Plain:
+def _counts(found: Tally) -> JsonObject:
     return {
         "records": found.records,
         "unchecked": found.unchecked,
@@ -145,7 +145,7 @@ def _counts(found: Tally) -> Plain:
     }
 
 
-def _verify_archive(places: Places) -> Plain:
+def _verify_archive(places: MemoryFiles) -> JsonObject:
     tallies = {path: tally(path) for path in archive_files(places)}
     bad = [{"file": path.name, **each} for path, found in tallies.items() for each in found.bad]
     return {
@@ -162,9 +162,9 @@ def _clear(log: Log) -> None:
         def copy_all(fd: int, size: int) -> None:
             if hasattr(os, "posix_fadvise"):
                 os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)  # what was not written is not to be believed
-            hand_over(draft.fd, fd, log.places.log)
+            copy_owner(draft.fd, fd, log.places.log)
             draft.copy(fd, range(size))
             draft.flush()
 
         log.replace(draft, copy_all, after_failure=True)
-    log.forget_failure()
+    log.clear_failure()

@@ -1,4 +1,4 @@
-"""What a list or a search is narrowed down to: type, source, repository and time."""
+"""Filters of lists and searches: type, source, repository and time."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,7 +12,7 @@ from perdure.memory.normalise import moment, moment_ms, type_of
 
 @dataclass(frozen=True)
 class Filter:
-    """What a record must be; blank values ask for nothing. A record without a repository belongs to every one."""
+    """A validated filter; empty values match all records. A record without a repository matches every repository."""
 
     type: str = ""
     source: str = ""
@@ -21,7 +21,7 @@ class Filter:
     until_ms: int | None = None
 
     def wants(self, line: Line) -> bool:
-        """Tell whether a record is what is asked for; one without a date happened when it arrived."""
+        """Return whether a record matches; one without a timestamp is dated by its arrival."""
         record = line.content or {}
         if self.type and record.get("type") != self.type:
             return False
@@ -38,7 +38,7 @@ class Filter:
 
 
 class Filters(TypedDict, total=False):
-    """What callers narrow a list or a search down to; None asks for nothing. Times are ISO-8601 or seconds."""
+    """The filters that callers give; None matches all. Times are ISO-8601 or seconds since 1970."""
 
     type: str | None
     source: str | None
@@ -55,7 +55,7 @@ def filter_of(
     since: Any = None,
     until: Any = None,
 ) -> Filter:
-    """Return what is asked for; `until` itself is not included.
+    """Return a validated filter; `until` is exclusive.
 
     Raises: Invalid, naming the value.
     """
@@ -65,7 +65,7 @@ def filter_of(
 
 
 def happened_ms(line: Line) -> int | None:
-    """Return when a record happened, else when it arrived; None when nobody knows."""
+    """Return the timestamp of a record, else its arrival time; None without both."""
     found = moment_ms((line.content or {}).get("timestamp"))
     return line.arrival_ms if found is None else found
 

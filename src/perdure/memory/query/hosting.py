@@ -1,4 +1,4 @@
-"""Addresses of commits and pull requests on the web, as the host of a repository has them."""
+"""URLs of commits and pull requests at the host of a repository."""
 
 import os
 import re
@@ -23,7 +23,7 @@ _SSH = re.compile(r"(?:ssh://)?(?:[\w.-]+@)?([\w.-]+)(?::\d+)?[:/]", re.ASCII)
 
 @dataclass(frozen=True)
 class Hosting:
-    """A server that shows repositories; `base` is its address without a path to one."""
+    """A server that hosts repositories; `base` is its URL without the path of a repository."""
 
     base: str
     commits: str = _USUAL[0]
@@ -31,22 +31,22 @@ class Hosting:
 
     @property
     def request_word(self) -> str:
-        """What the host calls a pull request."""
+        """The host's name for a pull request."""
         return "merge request" if "merge_requests" in self.pull_requests else "pull request"
 
     def commit_url(self, repo: object, sha: object) -> str | None:
-        """Return the address of a commit; None when the two name none."""
+        """Return the URL of a commit; None when repository or commit is not valid."""
         is_known = isinstance(sha, str) and _COMMIT.fullmatch(sha) is not None
         return f"{self.base}/{repo}{self.commits}{sha}" if is_known and _is_repository(repo) else None
 
     def pull_request_url(self, repo: object, number: object) -> str | None:
-        """Return the address of a pull request, or of what the host calls so; None when the two name none."""
+        """Return the URL of a pull request or merge request; None when repository or number is not valid."""
         is_known = type(number) is int and number > 0
         return f"{self.base}/{repo}{self.pull_requests}{number}" if is_known and _is_repository(repo) else None
 
 
 def hosting_here(environment: Mapping[str, str] = os.environ) -> Hosting | None:
-    """Return the host that a CI names, else that of the remote `origin` here; None when there is neither."""
+    """Return the host from the environment of the CI, else from the remote `origin`; None without both."""
     if environment.get("GITHUB_ACTIONS") and (address := environment.get("GITHUB_SERVER_URL")):
         return _hosting(address, "github")
     if environment.get("GITLAB_CI") and (address := environment.get("CI_SERVER_URL")):
@@ -59,7 +59,7 @@ def hosting_here(environment: Mapping[str, str] = os.environ) -> Hosting | None:
 
 
 def _hosting(address: str, kind: str) -> Hosting | None:
-    """Return the host of an address; whoever is named in it, as a token may be, is left out."""
+    """Return the host of a URL without user and password, which may hold a token."""
     try:
         parts = urlsplit(address)
         port = f":{parts.port}" if parts.port else ""

@@ -1,21 +1,21 @@
-"""Listing the records of a log, the newest first, without an index."""
+"""Lists the records of a log, newest first, without an index."""
 
 import heapq
 import os
 from collections.abc import Iterator
 
-from perdure.memory.index.terms import is_ours
-from perdure.memory.log.departed import departed
+from perdure.memory.index.terms import is_internal
 from perdure.memory.log.files import OpenFile, open_file
 from perdure.memory.log.lines import Line
 from perdure.memory.log.reading import whole_lines_of
-from perdure.memory.paths import Places
+from perdure.memory.log.removed import find_removed
+from perdure.memory.paths import MemoryFiles
 from perdure.memory.query.filters import Filter, happened_ms
-from perdure.memory.record import Plain
+from perdure.memory.record import JsonObject
 
 
-def listed(places: Places, wanted: Filter, limit: int) -> Plain:
-    """Return the newest records that are wanted, and whether there are more; what is superseded is left out.
+def listed(places: MemoryFiles, wanted: Filter, limit: int) -> JsonObject:
+    """Return the newest matching records, and whether there are more; superseded ones are left out.
 
     Raises: Unavailable; Denied; Damaged.
     """
@@ -29,10 +29,10 @@ def listed(places: Places, wanted: Filter, limit: int) -> Plain:
     return {"records": [line.record for line in found[:limit]], "has_more": len(found) > limit}
 
 
-def _current(file: OpenFile, places: Places, size: int) -> Iterator[Line]:
-    gone = departed(file.fd, places, size)
+def _current(file: OpenFile, places: MemoryFiles, size: int) -> Iterator[Line]:
+    gone = find_removed(file.fd, places, size)
     for line in whole_lines_of(file.fd, places.log, end=size):
-        is_record = line.is_served and not is_ours(str((line.content or {}).get("type", "")))
+        is_record = line.is_served and not is_internal(str((line.content or {}).get("type", "")))
         if is_record and not gone.is_forgotten(line) and not gone.is_superseded(line):
             yield line
 

@@ -1,7 +1,7 @@
-"""Related history as a section of Markdown, of which a bot keeps exactly one in a text that people write in, too.
+"""Related history as a section of Markdown; a bot keeps exactly one in a text that people edit too.
 
-What stands in a record was written by others. It is shown, and does nothing: it mentions nobody, refers to no issue,
-loads no image and closes no marker.
+The content of records is untrusted. It is shown as text: it cannot mention a user, reference an issue, load an image or
+close the marker.
 """
 
 import re
@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 from perdure.errors import Invalid
 from perdure.memory.query.further import further_matches
 from perdure.memory.query.hosting import Hosting
-from perdure.memory.record import Plain
+from perdure.memory.record import JsonObject
 
 BEGIN = "<!-- perdure:memory:begin -->"
 END = "<!-- perdure:memory:end -->"
@@ -21,7 +21,7 @@ TITLE = "### Memory: related history"
 _CALL = "`perdure memory related --limit {limit}` with the same arguments"
 _TITLE_WIDTH, _SUMMARY_WIDTH, _PATHS, _LINKS = 160, 300, 8, 3
 _BREAK = "\u200b"
-"""Stands, as `&#8203;`, where a mention, a reference or an address would begin to be one."""
+"""Inserted as `&#8203;` where a mention, a reference or a URL would begin."""
 _HIDDEN = re.compile(r"[\x00-\x20\x7f-\xa0\u061c\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff\ufff9-\ufffb]+")
 _BEGINS = re.compile(r"[@#!~%$^&](?=[\w\"'/-])|:(?=//)|\bgh-(?=\d)|\bwww(?=\.)", re.IGNORECASE)
 _ESCAPES = {ord(char): f"\\{char}" for char in "\\`*_{}[]#!|~$"} | {
@@ -41,7 +41,7 @@ def section(
     more: Mapping[str, Any] | None = None,
     hosting: Hosting | None = None,
 ) -> str:
-    """Write matches, as `related` gives them, as one section between its two hidden markers; blank without matches.
+    """Write the matches of `related` as one section between two hidden markers; an empty text without matches.
 
     With the host of the repositories, commits and pull requests are links.
     """
@@ -54,18 +54,18 @@ def section(
 
 
 def apply_section(existing: str, new: str) -> str:
-    """Put a section into a text: in the place of the first one there, else at the end; others are removed.
+    """Put a section into a text: it replaces the first one, or is appended; other sections are removed.
 
-    A blank section removes those that are there. Applied again, it changes nothing. What stands outside the markers
-    stays as it is; of a section that has lost one of its markers, only the other marker and the title are taken away,
-    because the rest may be somebody's own.
+    An empty section removes all sections. Applying it again changes nothing. Text outside the markers is not changed.
+    Of a section that has lost one of its markers, only the other marker and the title are removed, because the rest
+    may have been written by a person.
 
-    Raises: Invalid when it is no section.
+    Raises: Invalid when `new` is not a section.
     """
     if not new:
         return _removed(existing)
     if not (new.startswith(f"{BEGIN}\n") and new.endswith(f"\n{END}")):
-        raise Invalid(f"A section was expected, from {BEGIN} to {END}.")
+        raise Invalid(f"The section must begin with {BEGIN} and end with {END}.")
     lines = existing.split("\n")
     kept, at = _without_sections(lines)
     ending = "\r" if lines[0].endswith("\r") else ""
@@ -78,7 +78,7 @@ def apply_section(existing: str, new: str) -> str:
 
 
 def _removed(existing: str) -> str:
-    """Return a text without its sections, and without the empty line that was put before one at its end."""
+    """Return a text without its sections, and without the empty line that was added before the last one."""
     kept, at = _without_sections(existing.split("\n"))
     if at is None:
         return existing
@@ -93,14 +93,14 @@ def _removed(existing: str) -> str:
 
 
 def inline(text: str, width: int = _SUMMARY_WIDTH) -> str:
-    """Write somebody's text so that it is one line, shown as it is, and has no effect."""
+    """Escape untrusted text: it becomes one line that is shown literally and has no effect."""
     line = _HIDDEN.sub(" ", text).strip()
     cut = line if len(line) <= width else f"{line[: width - 1]}…"
     return _BEGINS.sub(rf"\g<0>{_BREAK}", cut).translate(_ESCAPES)
 
 
 def _without_sections(lines: Sequence[str]) -> tuple[list[str], int | None]:
-    """Return the lines outside of sections, and where among them the first section was."""
+    """Return the lines outside of sections, and the index among them of the first section."""
     kept: list[str] = []
     first: int | None = None
     ends = dict(_pairs(lines))
@@ -120,7 +120,7 @@ def _without_sections(lines: Sequence[str]) -> tuple[list[str], int | None]:
 
 
 def _pairs(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Give where each whole section begins and ends: an end belongs to the nearest beginning before it."""
+    """Yield begin and end of each complete section: an end belongs to the nearest begin before it."""
     begun: int | None = None
     for number, line in enumerate(lines):
         if _bare(line) == BEGIN:
@@ -135,7 +135,7 @@ def _bare(line: str) -> str:
 
 
 def _before_the_end(lines: list[str], ending: str) -> list[str]:
-    """Return the lines of a text that something is added to, with an empty one between."""
+    """Return the lines of a text, followed by an empty line, so that a section can be appended."""
     if not any(_bare(line) for line in lines):
         return []
     whole = lines if lines[-1] == "" else [*lines[:-1], lines[-1].rstrip("\r") + ending, ""]
@@ -143,7 +143,7 @@ def _before_the_end(lines: list[str], ending: str) -> list[str]:
 
 
 def _item(match: Mapping[str, Any], hosting: Hosting | None) -> Iterator[str]:
-    record: Plain = match["record"]
+    record: JsonObject = match["record"]
     date = str(record.get("timestamp", ""))[:10]
     words = [inline(str(word), 40) for word in (record.get("type"), date, record.get("repo")) if word]
     title = inline(str(record.get("title") or record.get("summary") or record.get("id") or ""), _TITLE_WIDTH)
@@ -165,7 +165,7 @@ def _item(match: Mapping[str, Any], hosting: Hosting | None) -> Iterator[str]:
         yield f"  - {', '.join(links)}"
 
 
-def _commit(record: Plain, hosting: Hosting | None) -> Iterator[str]:
+def _commit(record: JsonObject, hosting: Hosting | None) -> Iterator[str]:
     sha = record.get("sha")
     if isinstance(sha, str) and sha:
         name = f"`{sha[:12]}`" if _HEX.fullmatch(sha) else inline(sha, 40)
@@ -173,12 +173,12 @@ def _commit(record: Plain, hosting: Hosting | None) -> Iterator[str]:
         yield f"commit {_linked(name, url)}"
 
 
-def _pull_request(record: Plain, hosting: Hosting | None) -> Iterator[str]:
+def _pull_request(record: JsonObject, hosting: Hosting | None) -> Iterator[str]:
     number = record.get("pr_number")
     if type(number) is int:
         url = hosting.pull_request_url(record.get("repo"), number) if hosting else None
-        called = hosting.request_word if hosting else "pull request"
-        yield f"{called} {_linked(str(number), url)}"
+        with_id = hosting.request_word if hosting else "pull request"
+        yield f"{with_id} {_linked(str(number), url)}"
 
 
 def _linked(name: str, url: str | None) -> str:
@@ -186,7 +186,7 @@ def _linked(name: str, url: str | None) -> str:
 
 
 def _quiet(url: str) -> str:
-    """Return an address that leads to the same page of GitHub, and leaves no "mentioned in" there."""
+    """Return a URL of the same page on GitHub that does not create a "mentioned in" entry there."""
     return re.sub(r"^https?://(www\.)?github\.com(?=/)", "https://redirect.github.com", url, flags=re.IGNORECASE)
 
 
@@ -200,7 +200,7 @@ def _reason(why: Mapping[str, Any]) -> str:
 
 
 def _link(link: Mapping[str, Any]) -> str | None:
-    """Write a link to the web; any other address is only text."""
+    """Write a link for an http(s) URL; any other URL is written as text."""
     url = str(link.get("url", ""))
     name = inline(str(link.get("title") or link.get("label") or url), 80)
     try:

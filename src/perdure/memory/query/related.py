@@ -1,4 +1,4 @@
-"""Related history: which records have to do with something, why, in which order, and how many more there are."""
+"""Related history: which records match a query, why, in which order, and how many more match."""
 
 import heapq
 import time
@@ -6,24 +6,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from perdure.memory.index.rows import OutOfTime, Row
-from perdure.memory.index.terms import Facts, directories, place, term
+from perdure.memory.index.terms import IndexEntry, directories, place, term
 from perdure.memory.index.view import View
 from perdure.memory.index.words import terms_of
 from perdure.memory.normalise import INGESTED_TYPES
-from perdure.memory.query.search import COUNTING, GRACE, affordable, asked_words, weighty
-from perdure.memory.record import Plain
+from perdure.memory.query.search import COUNTING, GRACE, affordable, query_terms, significant_words
+from perdure.memory.record import JsonObject
 
 _FEW = 300
-"""So many records with the words are looked at one by one; where there are more, the other reasons lead."""
+"""Up to this many records with the words are read one by one; with more, the other criteria select first."""
 _COUNTED = 40
-"""This many matches are read for the counts alone (those that say the same, those beyond the limit): 20 µs each."""
+"""This many matches are read only to count equal ones and those beyond the limit; each takes 20 µs."""
 _HASTY = 20
-"""Where time was too short for all that is affordable, one in so many is looked at."""
+"""When time is too short for all affordable records, one in this many is read."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What history is asked for; blank values ask for nothing."""
+class RelatedQuery:
+    """The criteria of a query; empty values are not used."""
 
     paths: tuple[str, ...] = ()
     fingerprint: str = ""
@@ -36,11 +36,11 @@ class Asked:
 
     @property
     def oldest(self) -> int:
-        """The last place in a band that is not too old."""
+        """The last place in a band that is within retention."""
         return place(0, self.since_ms)
 
     def terms(self) -> dict[int, int]:
-        """Return what records may be filed under, each with the overlap of paths that it means."""
+        """Return the terms to look up, each with the overlap of paths that it means."""
         found: dict[int, int] = {}
         for path in self.paths:
             found[term("path", path)] = 2
@@ -57,34 +57,34 @@ class Asked:
 
 @dataclass(frozen=True)
 class Match:
-    """A record that has to do with what was asked."""
+    """A record that matches a query."""
 
-    record: Plain
-    why: list[Plain]
+    record: JsonObject
+    why: list[JsonObject]
     order: tuple[int, int, str, int]
     count: int = 1
-    """How many records say the same, this one included."""
+    """How many records report the same, including this one."""
 
 
 @dataclass
 class Collected:
-    """The matches within the limit, and what is known of those beyond it."""
+    """The matches within the limit, and the number of those beyond it."""
 
     limit: int
     matches: list[Match] = field(default_factory=list)
     further: int = 0
-    """How many other matches were seen, those that say the same counted once."""
+    """How many other matches were seen; equal ones count once."""
     is_complete: bool = True
     """Whether all matches were seen."""
     _places: dict[tuple[object, ...], int] = field(default_factory=dict)
 
     @property
     def is_full(self) -> bool:
-        """Whether there are as many matches as were asked for."""
+        """Whether the limit is reached."""
         return len(self.matches) == self.limit
 
     def take(self, match: Match, said: Sequence[tuple[object, ...]]) -> None:
-        """Give a match the place of those that say the same, else the next one; places beyond the limit are counted."""
+        """Put a match into the slot of an equal one, else the next one; those beyond the limit are only counted."""
         end = len(self.matches) + self.further
         at = next((self._places[key] for key in said if key in self._places), end)
         if at < len(self.matches):
@@ -97,13 +97,13 @@ class Collected:
             self._places.setdefault(key, at)
 
 
-def related(view: View, asked: Asked, budget_ms: float) -> Plain:
-    """Return the records that have to do with what is asked: the worst, of those the newest, by overlap, by id."""
+def related(view: View, asked: RelatedQuery, budget_ms: float) -> JsonObject:
+    """Return the matching records, sorted by severity, then newest first, then by overlap, then by id."""
     into = Collected(asked.limit)
     begun_s, budget_s = time.monotonic(), budget_ms / 1000
     view.until(begun_s + COUNTING * budget_s)
-    shown = asked_words(asked.text)
-    words, is_hasty = weighty(view, shown)
+    shown = query_terms(asked.text)
+    words, is_hasty = significant_words(view, shown)
     match = _Matcher(view, asked, list(words), " ".join(dict.fromkeys(shown[word] for word in words)))
     view.until(begun_s + (1 - GRACE) * budget_s)
     try:
@@ -112,14 +112,14 @@ def related(view: View, asked: Asked, budget_ms: float) -> Plain:
         is_truncated = True
         if not into.matches:
             view.until(time.monotonic() + GRACE * budget_s)
-            _hurry(view, match, affordable(budget_ms) // _HASTY, into)
+            _collect_hastily(view, match, affordable(budget_ms) // _HASTY, into)
     finally:
         view.until(None)
     found = [{"record": each.record, "why": each.why, "count": each.count} for each in into.matches]
     return {"matches": found, "truncated": is_truncated, **_more(into, is_truncated=is_truncated)}
 
 
-def _more(into: Collected, *, is_truncated: bool) -> Plain:
+def _more(into: Collected, *, is_truncated: bool) -> JsonObject:
     """Return `more` with what is known of matches beyond the limit; nothing when there are none."""
     if into.is_complete and not into.further:
         return {}
@@ -127,7 +127,7 @@ def _more(into: Collected, *, is_truncated: bool) -> Plain:
 
 
 def _collect(view: View, match: "_Matcher", most: int, into: Collected) -> bool:
-    """Collect what matches in its order; tell whether there may be more than was affordable."""
+    """Collect matches in order; return whether more records may match than were affordable."""
     asked, words = match.asked, match.words
     if not asked.terms():
         if not words:
@@ -146,8 +146,8 @@ def _collect(view: View, match: "_Matcher", most: int, into: Collected) -> bool:
     return False
 
 
-def _hurry(view: View, match: "_Matcher", most: int, into: Collected) -> None:
-    """Collect a few records that match, when there was no time for the first ones."""
+def _collect_hastily(view: View, match: "_Matcher", most: int, into: Collected) -> None:
+    """Collect a few matches, when there was not enough time for the first ones in order."""
     asked = match.asked
     try:
         if asked.terms():
@@ -158,10 +158,10 @@ def _hurry(view: View, match: "_Matcher", most: int, into: Collected) -> None:
         return
 
 
-def _in_order(view: View, asked: Asked, *, is_hasty: bool = False) -> Iterator[Row]:
-    """Give the records of all terms; one that has several comes where its best overlap puts it."""
+def _in_order(view: View, asked: RelatedQuery, *, is_hasty: bool = False) -> Iterator[Row]:
+    """Yield the records of all terms; a record with several terms is sorted by its best overlap."""
     streams = [
-        _with_overlap(view.filed(each, asked.oldest, asked.repo, is_hasty=is_hasty), overlap)
+        _with_overlap(view.with_term(each, asked.oldest, asked.repo, is_hasty=is_hasty), overlap)
         for each, overlap in asked.terms().items()
     ]
     seen: set[int] = set()
@@ -178,23 +178,23 @@ def _with_overlap(rows: Iterator[Row], overlap: int) -> Iterator[tuple[tuple[int
 
 @dataclass(frozen=True)
 class _Matcher:
-    """Reads records again, and keeps those that match."""
+    """Reads candidates from the log, and keeps those that match."""
 
     view: View
-    asked: Asked
+    asked: RelatedQuery
     words: Sequence[str]
     shown: str
-    """The words as they were asked for."""
+    """The words of the query, as they were typed."""
 
     def collect(self, rows: Iterable[Row], into: Collected) -> None:
-        """Collect the first that match, one by one: what is there stays when the time is over."""
+        """Collect the first matches one by one, so that those found stay when the time is over."""
         self.choose(self.all(rows), into)
 
     def choose(self, found: Iterable[Match], into: Collected) -> None:
-        """Collect the first matches; those that say the same take one place, and are counted.
+        """Collect the first matches; equal ones take one slot and are counted.
 
-        When all places are taken, a few more are read for the sake of the counts alone; if the time for that is over,
-        the answer is whole all the same.
+        When all slots are taken, a few more records are read only to count equal ones; if the time for that is over,
+        the answer is complete nevertheless.
         """
         try:
             for number, each in enumerate(found if into.limit else ()):
@@ -207,11 +207,11 @@ class _Matcher:
                 raise
             into.is_complete = False
 
-    def _said(self, record: Plain) -> Iterator[tuple[object, ...]]:
-        """Give what is equal for records that say the same.
+    def _said(self, record: JsonObject) -> Iterator[tuple[object, ...]]:
+        """Yield values that are equal for records that report the same.
 
-        For what tools report that is the cause, unless it was asked for: then all that have it are wanted. For all
-        records it is the words. See also `dedupe_key`.
+        Reports of tools are equal by cause, unless the query asks for the cause: then all of its records are wanted.
+        All records are equal by words. See also `dedupe_key`.
         """
         about = (str(record.get("type")), str(record.get("repo") or ""))
         cause = record.get("fingerprint")
@@ -225,8 +225,8 @@ class _Matcher:
         for row in rows:
             if not self.view.is_current(row) or (found := self.view.read(row)) is None:
                 continue
-            line, facts = found
-            overlap, why = reasons(facts, self.asked)
+            line, entry = found
+            overlap, why = reasons(entry, self.asked)
             if not why and self.asked.terms():
                 continue
             if self.words:
@@ -236,21 +236,21 @@ class _Matcher:
             yield Match(line.record, why, (row.place, -overlap, row.id, row.n))
 
 
-def reasons(facts: Facts, asked: Asked) -> tuple[int, list[Plain]]:
-    """Return how well the paths overlap, and all that a record has in common with what is asked, apart from words."""
-    why: list[Plain] = []
+def reasons(entry: IndexEntry, asked: RelatedQuery) -> tuple[int, list[JsonObject]]:
+    """Return the best overlap of paths, and each criterion that a record meets, except words."""
+    why: list[JsonObject] = []
     best = 0
-    if asked.fingerprint and facts.fingerprint == asked.fingerprint:
-        why.append({"kind": "fingerprint", "value": facts.fingerprint})
-    for path in facts.paths:
+    if asked.fingerprint and entry.fingerprint == asked.fingerprint:
+        why.append({"kind": "fingerprint", "value": entry.fingerprint})
+    for path in entry.paths:
         overlap = max((overlap_of(path, wanted) for wanted in asked.paths), default=0)
         best = max(best, overlap)
         if overlap:
             why.append({"kind": "path", "value": path})
-    if asked.sha and facts.sha == asked.sha:
-        why.append({"kind": "sha", "value": facts.sha})
-    if asked.pr_number is not None and facts.pr_number == asked.pr_number:
-        why.append({"kind": "pr", "value": str(facts.pr_number)})
+    if asked.sha and entry.sha == asked.sha:
+        why.append({"kind": "sha", "value": entry.sha})
+    if asked.pr_number is not None and entry.pr_number == asked.pr_number:
+        why.append({"kind": "pr", "value": str(entry.pr_number)})
     return best, why
 
 

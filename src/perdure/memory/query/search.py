@@ -1,7 +1,7 @@
-"""Finding records by their words: which words count, and how well a record fits (BM25).
+"""Full-text search with BM25.
 
 The score of a record is the sum over its words of idf · tf · (k1 + 1) / (tf + k1 · (1 - b + b · length / average)),
-with the usual k1 and b; a word that stands there more than four times counts four times.
+with the usual k1 and b; a word that occurs more than four times counts four times.
 """
 
 import heapq
@@ -16,12 +16,12 @@ from perdure.memory.index.terms import MOST_OFTEN
 from perdure.memory.index.view import View
 from perdure.memory.index.words import asked_terms
 from perdure.memory.query.filters import Filter
-from perdure.memory.record import Plain
+from perdure.memory.record import JsonObject
 
 COUNTING = 0.4
-"""So much of the time may be spent on finding out which words are common."""
+"""The share of the time budget for counting how common the words are."""
 GRACE = 0.3
-"""This part of the time is kept to say what was found."""
+"""The share of the time budget that is kept for reading the matches."""
 
 _K1 = 1.2
 _B = 0.75
@@ -29,12 +29,12 @@ _SMALL = 1000
 _COMMON = 20
 _MOST_WORDS = 64
 _TEXTS_PER_MS = 200
-"""So many records with a word are weighed in a millisecond; what is more would not fit into the time anyway."""
+"""The number of records that can be scored in a millisecond; more would exceed the time budget."""
 
 
 @dataclass(frozen=True)
-class Search:
-    """What is searched for."""
+class SearchQuery:
+    """The text, the limit and the filter of a search."""
 
     text: str
     limit: int
@@ -42,20 +42,20 @@ class Search:
 
 
 def affordable(budget_ms: float) -> int:
-    """Return how many records with a word can be looked at in a time."""
+    """Return how many records can be scored within a time budget."""
     return max(1, int(min(budget_ms, 1e9) * _TEXTS_PER_MS))
 
 
-def asked_words(text: str) -> dict[str, str]:
-    """Return the terms of a question, each with the word that it stands for; the first ones of a long text."""
+def query_terms(text: str) -> dict[str, str]:
+    """Return the terms of a query, each with the word that it comes from; a long text is cut."""
     return asked_terms(text, _MOST_WORDS)
 
 
-def weighty(view: View, words: Iterable[str]) -> tuple[dict[str, int], bool]:
-    """Return the words that tell something, and how many records have each, the rarest first.
+def significant_words(view: View, words: Iterable[str]) -> tuple[dict[str, int], bool]:
+    """Return the significant words and the number of records with each, rarest first; and whether time ran out.
 
-    In a log of more than 1,000 records words in more than 5 % of them are dropped; but when all words are as common as
-    that, all are kept. A word that there was no time to count is taken for common; tell whether that happened.
+    In a log of more than 1,000 records, words in more than 5 % of them are dropped, unless all words are that common.
+    A word that could not be counted in time counts as common.
     """
     most = view.records if view.records <= _SMALL else view.records // _COMMON
     counts = dict.fromkeys(words, most + 1)
@@ -70,22 +70,22 @@ def weighty(view: View, words: Iterable[str]) -> tuple[dict[str, int], bool]:
     return dict(sorted(kept.items(), key=lambda each: (each[1], each[0]))), is_hasty
 
 
-def search(view: View, asked: Search, budget_ms: float) -> Plain:
-    """Return the records that have one of the words at least, the best first, then those that were written last."""
+def search(view: View, asked: SearchQuery, budget_ms: float) -> JsonObject:
+    """Return the records that have at least one of the words, best match first, then newest first."""
     scores: dict[int, float] = {}
-    matches: list[Plain] = []
+    matches: list[JsonObject] = []
     begun_s, budget_s = time.monotonic(), budget_ms / 1000
     view.until(begun_s + COUNTING * budget_s)
-    words, is_hasty = weighty(view, asked_words(asked.text))
+    words, is_hasty = significant_words(view, query_terms(asked.text))
     view.until(begun_s + (1 - GRACE) * budget_s)
     try:
-        is_truncated = _weigh(view, words, affordable(budget_ms), scores) or is_hasty
+        is_truncated = _score(view, words, affordable(budget_ms), scores) or is_hasty
     except OutOfTime:
         is_truncated = True
     view.until(max(begun_s + budget_s, time.monotonic() + GRACE * budget_s))
     try:
         for each in islice(_best(view, asked, scores), asked.limit):
-            matches.append(each)  # noqa: PERF402  one by one: what is there stays when the time is over
+            matches.append(each)  # noqa: PERF402  one by one, so that those found stay when the time is over
     except OutOfTime:
         is_truncated = True
     finally:
@@ -93,8 +93,8 @@ def search(view: View, asked: Search, budget_ms: float) -> Plain:
     return {"matches": matches, "truncated": is_truncated}
 
 
-def _weigh(view: View, words: Mapping[str, int], left: int, scores: dict[int, float]) -> bool:
-    """Add up the scores, the rarest word first; tell whether there are more records with the words than can be had."""
+def _score(view: View, words: Mapping[str, int], left: int, scores: dict[int, float]) -> bool:
+    """Add up the scores, rarest word first; return whether more records have the words than were affordable."""
     average = view.words / max(view.records, 1) or 1.0
     for word, count in words.items():
         if left <= 0:
@@ -114,7 +114,7 @@ def _weigh(view: View, words: Mapping[str, int], left: int, scores: dict[int, fl
 
 
 def _count(view: View, word: str, newest: int, often: dict[int, int], lengths: dict[int, int]) -> None:
-    """Count how often the last records have a word, and how long each of them is."""
+    """Count how often the last records have a word, and note the length of each."""
     for n, length in view.texts_with(word, 1, newest):
         lengths[n] = length
         often[n] = 1
@@ -125,7 +125,7 @@ def _count(view: View, word: str, newest: int, often: dict[int, int], lengths: d
         often.update(dict.fromkeys(more, times))
 
 
-def _best(view: View, asked: Search, scores: Mapping[int, float]) -> Iterator[Plain]:
+def _best(view: View, asked: SearchQuery, scores: Mapping[int, float]) -> Iterator[JsonObject]:
     heap = [(-score, -n) for n, score in scores.items()]
     heapq.heapify(heap)
     while heap:
@@ -135,16 +135,16 @@ def _best(view: View, asked: Search, scores: Mapping[int, float]) -> Iterator[Pl
 
 
 def idf(records: int, having: int) -> float:
-    """Weigh a word by how few of the records have it."""
+    """Return the inverse document frequency of a word."""
     return math.log(1 + (records - having + 0.5) / (having + 0.5))
 
 
 def saturation(times: int, relative_length: float) -> float:
-    """Weigh how often a word stands in a record of that length."""
+    """Return the BM25 weight of a term frequency, for a length relative to the average."""
     return times * (_K1 + 1) / (times + _K1 * (1 - _B + _B * relative_length))
 
 
-def _wanted(view: View, asked: Search, n: int) -> Plain | None:
+def _wanted(view: View, asked: SearchQuery, n: int) -> JsonObject | None:
     row, wanted = view.row(n), asked.wanted
     if row is None or (wanted.repo and row.repo not in ("", wanted.repo)) or (wanted.type and row.type != wanted.type):
         return None

@@ -16,7 +16,7 @@ from perdure.memory.arguments import text_of
 from perdure.memory.ingest.checkout import in_repository, repository_root
 from perdure.memory.log.log import now_ms
 from perdure.memory.normalise import normalised
-from perdure.memory.record import Plain
+from perdure.memory.record import JsonObject
 from perdure.text.strict_json import PAYLOAD, NotJson, parse_json
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ async def update(  # noqa: PLR0913 (each is a part of a record)
     return Answer(answer, [_updated(answer)])
 
 
-def _of_repository(record: Plain, paths: list[str]) -> Plain:
+def _of_repository(record: JsonObject, paths: list[str]) -> JsonObject:
     """Return a record that names a path, a commit or a pull request with its repository: that of `origin`, if any.
 
     A path may lie in another repository than the current folder.
@@ -142,7 +142,7 @@ def _updated(answer: "UpdatedRecord") -> str:
     return f"Added {answer['id']} under the key {answer['key']}{gone}."
 
 
-def _record(given: Mapping[str, Any]) -> Plain:
+def _record(given: Mapping[str, Any]) -> JsonObject:
     """Return what is given by flags."""
     record = {
         "type": given["kind"],
@@ -161,13 +161,13 @@ def _record(given: Mapping[str, Any]) -> Plain:
     return {key: value for key, value in record.items() if value not in (None, [])}
 
 
-async def _add_one(options: Options, record: Plain, *, dedupe: bool) -> Answer:
+async def _add_one(options: Options, record: JsonObject, *, dedupe: bool) -> Answer:
     async with records_of(options) as memory:
         answer = await memory.writer.add(record, dedupe=dedupe)
     return Answer(answer, [_said(answer)])
 
 
-async def _add_all(options: Options, records: list[Plain], dedupe: bool) -> Answer:
+async def _add_all(options: Options, records: list[JsonObject], dedupe: bool) -> Answer:
     async with records_of(options) as memory:
         try:
             answers = await memory.writer.add_many(records, dedupe=dedupe)
@@ -187,7 +187,7 @@ def _said(answer: "AddedRecord | UpdatedRecord") -> str:
     return "Not added: the memory is switched off (memory.enabled)."
 
 
-def _with_number(records: list[Plain], error: Invalid) -> Invalid:
+def _with_number(records: list[JsonObject], error: Invalid) -> Invalid:
     """Say which of several records it was; none was stored."""
     for number, record in enumerate(records, start=1):
         try:
@@ -197,14 +197,14 @@ def _with_number(records: list[Plain], error: Invalid) -> Invalid:
     return error
 
 
-def _metadata(text: str | None, *, is_pinned: bool) -> Plain | None:
+def _metadata(text: str | None, *, is_pinned: bool) -> JsonObject | None:
     found = parse_json(text_of(text, "--metadata"), "--metadata", PAYLOAD) if text is not None else {}
     if not isinstance(found, dict):
         raise Invalid("--metadata was expected to be a JSON object.")
     return {**found, **({"pinned": True} if is_pinned else {})} or None
 
 
-def _read() -> tuple[list[Plain], bool]:
+def _read() -> tuple[list[JsonObject], bool]:
     """Read standard input: one object, which may stand on several lines, or one object on each line."""
     data = read_input(_LARGEST_INPUT, "`perdure memory import` takes files of any size.")
     try:
@@ -216,7 +216,7 @@ def _read() -> tuple[list[Plain], bool]:
     return [_object(parse_json(line, f"Line {number}", PAYLOAD), f"Line {number}") for number, line in texts], False
 
 
-def _object(found: Any, where: str) -> Plain:
+def _object(found: Any, where: str) -> JsonObject:
     if not isinstance(found, dict):
         raise Invalid(f"{where} was expected to be a JSON object.")
     return found

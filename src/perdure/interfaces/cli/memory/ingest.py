@@ -12,7 +12,7 @@ from perdure.interfaces.cli.command_result import Answer
 from perdure.interfaces.cli.memory.inputs import moment_given
 from perdure.interfaces.cli.remote.opened import records_of
 from perdure.memory.ingest.report import Found
-from perdure.memory.record import Plain
+from perdure.memory.record import JsonObject
 
 Repo = Annotated[str | None, typer.Option("--repo", metavar="REPO", help="owner/name (default: that of origin).")]
 Strict = Annotated[bool, typer.Option("--strict", help="Exit 1 when something could not be used.")]
@@ -103,7 +103,7 @@ async def goals(
     return _answer(report, strict=strict)
 
 
-def _answer(report: Plain, *, strict: bool) -> Answer:
+def _answer(report: JsonObject, *, strict: bool) -> Answer:
     errors = report["errors"]
     forgotten = f" {report['forgotten']} forgotten," if report["forgotten"] else ""
     counts = f"Added {report['added']}, {report['duplicates']} there already,{forgotten} {report['skipped']} skipped."

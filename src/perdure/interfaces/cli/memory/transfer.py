@@ -18,7 +18,7 @@ from perdure.interfaces.cli.command_result import Answer
 from perdure.interfaces.cli.files import place, taken
 from perdure.interfaces.cli.memory.inputs import empty_input, input_in_pieces
 from perdure.interfaces.cli.output.terminal import one_line
-from perdure.memory.record import Plain
+from perdure.memory.record import JsonObject
 
 _CHUNK = 1 << 20
 _SHOWN = 20
@@ -80,7 +80,7 @@ async def import_(
     return Answer(found, [counts, *said, *more, *_conflicts(found)], 0 if lenient else _exit_code(found))
 
 
-def _conflicts(found: Plain) -> list[str]:
+def _conflicts(found: JsonObject) -> list[str]:
     """Name the lines whose id another record has."""
     said = [
         f"Line {each['line']}: the id {each['id']!r} is taken by another record; it was not added."
@@ -90,13 +90,13 @@ def _conflicts(found: Plain) -> list[str]:
     return [*said, *([f"… and {left} more ids that are taken."] if left else [])]
 
 
-def _exit_code(found: Plain) -> int:
+def _exit_code(found: JsonObject) -> int:
     if found["bad_lines"]:
         return Invalid.exit_code
     return Conflict.exit_code if found["conflicts"] else 0
 
 
-async def _taken_in(memory: HomeMemory, source: str) -> Plain:
+async def _taken_in(memory: HomeMemory, source: str) -> JsonObject:
     with input_in_pieces(_CHUNK) if source == "-" else _file_in_pieces(source) as pieces:
         return await memory.import_lines(_not_empty(pieces) if source == "-" else pieces)
 

@@ -12,7 +12,7 @@ from perdure.client.memory import Memory, RecordFilters
 from perdure.errors import Denied, PerdureError, Unavailable
 from perdure.memory.ingest.report import Found, store
 from perdure.memory.query.filters import Filters
-from perdure.memory.record import Plain
+from perdure.memory.record import JsonObject
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources import memory as wire
@@ -108,7 +108,7 @@ class _Target:
         self.failure: PerdureError | None = None
         self.is_off = False
 
-    def add_many(self, records: Sequence[Plain], *, skip_taken: bool) -> Sequence[Plain]:
+    def add_many(self, records: Sequence[JsonObject], *, skip_taken: bool) -> Sequence[JsonObject]:
         """See Target.add_many."""
         sent = self._memory.put(records, only_new=skip_taken)
         try:

@@ -1,25 +1,25 @@
-"""Which records of a log are gone: to be forgotten, or superseded by a later record."""
+"""Which records of a log are removed: forgotten, or superseded by a later record."""
 
 from dataclasses import dataclass, field
 
 from perdure.memory.index.terms import superseded_by, target_of
 from perdure.memory.log.lines import Line, read_line
 from perdure.memory.log.reading import texts_of
-from perdure.memory.paths import Places
+from perdure.memory.paths import MemoryFiles
 from perdure.memory.record import TOMBSTONE
 
 _MAY_SAY_SO = (TOMBSTONE.encode(), b'"supersedes"')
 
 
 @dataclass
-class Departed:
-    """For an id the offset up to which its records are gone, and why."""
+class RemovedRecords:
+    """The offset, for each id, before which its records are forgotten or superseded."""
 
     forgotten: dict[str, int] = field(default_factory=dict)
     superseded: dict[str, int] = field(default_factory=dict)
 
     def take(self, line: Line) -> None:
-        """Take note of what a line says about others."""
+        """Note the records that a line forgets or supersedes."""
         if line.content is None or not line.is_served:
             return
         if target := target_of(line.content):
@@ -34,9 +34,9 @@ class Departed:
         return line.offset < self.superseded.get(_name(line), -1)
 
 
-def departed(fd: int, places: Places, end: int | None = None) -> Departed:
-    """Find which records of an open log are gone; a record that is to be forgotten supersedes nothing any more."""
-    found = Departed()
+def find_removed(fd: int, places: MemoryFiles, end: int | None = None) -> RemovedRecords:
+    """Find the removed records of an open log; a forgotten record no longer supersedes others."""
+    found = RemovedRecords()
     lines = [
         read_line(offset, text)
         for offset, _, text in texts_of(fd, places.log, end=end)
@@ -44,7 +44,7 @@ def departed(fd: int, places: Places, end: int | None = None) -> Departed:
     ]
     for line in lines:
         found.take(line)
-    left = Departed(found.forgotten)
+    left = RemovedRecords(found.forgotten)
     for line in lines:
         if not found.is_forgotten(line):
             left.take(line)
