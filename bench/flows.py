@@ -14,7 +14,7 @@ from perdure.app.home.system import SystemClock, is_dead
 from perdure.kernel.events import Effect
 
 _LONG_S = 3600.0
-"""A lease so long that nobody renews it while something is counted."""
+"""A lease so long that no worker renews it while something is counted."""
 
 
 async def search(number: int) -> dict[str, Any]:

@@ -14,16 +14,17 @@ CHECKED = 10_000
 
 REASONS: dict[str, str] = {
     "append, median": (
-        "Beside the write and the flush, an append takes and gives back the lock, sees that nobody has replaced lock or"
-        " log or noted a failed flush, and reads the last byte: seven system calls and about 30 µs of processor time."
+        "Beside the write and the flush, an append takes and releases the lock, checks that lock and log were not"
+        " replaced and that no failed flush was noted, and reads the last byte: seven system calls and about 30 µs of"
+        " processor time."
     ),
     f"{memory_append.WRITERS} processes append, beside those that flush inside the lock, disk": (
         "Where a flush takes a fraction of a millisecond there is little to share, and the processor is the limit;"
         " the next line shows the same with slow flushes."
     ),
     "search for six common words": (
-        "The clock is looked at between rows; what was read until then is still weighed and sorted, which takes a few"
-        " milliseconds more when others use the processor too."
+        "The clock is read between rows; the rows read until then are still ranked and sorted, which takes a few"
+        " milliseconds more when other processes use the processor."
     ),
     "make the index": (
         "More than half of it is Python: reading a record, its words and the eight things that it is found by; the"
@@ -89,14 +90,14 @@ Targets that were not met in this run:
 
 {missed}
 
-- For an **append** the floor is `write` and `fdatasync` of the same bytes to a file of its own, record by record in
-  turn. **{memory_append.WRITERS} processes** append to one log for a second; the others hold the lock until all is on
-  the disk. With a **flush of 4 ms** the log is on tmpfs, and everybody sleeps before the flush.
-- An **add** also brings the record into its form. The **check for duplicates** looks at all that arrived within a day,
-  through an index that is current.
-- A **scan** reads the log and takes every line apart with orjson. Look-ups are asked by what the first 200 records
-  have, again and again, so the files are in memory. A target of 1,000 scans is for a million records.
-- **make the index** is `perdure memory rebuild` in a process of its own, from a log that is in memory.
+- For an **append** the floor is `write` and `fdatasync` of the same bytes to a separate file, record by record in
+  turn. **{memory_append.WRITERS} processes** append to one log for a second; their floor holds the lock until the
+  bytes are on the disk. With a **flush of 4 ms** the log is on tmpfs, and all processes sleep before the flush.
+- An **add** also normalises the record. The **check for duplicates** reads the records of the last day through an
+  up-to-date index.
+- A **scan** reads the log and parses every line with orjson. Look-ups use the values of the first 200 records again
+  and again, so the files are in memory. A target of 1,000 scans is for a million records.
+- **make the index** is `perdure memory rebuild` in a separate process, from a log that is in memory.
 {_beside(found.comparison) if found.comparison else ""}"""
 
 
@@ -115,21 +116,22 @@ def _beside(comparison: Comparison) -> str:
     return f"""
 ### Beside others
 
-The same records for everyone, one process each time, in turn; it took {comparison.seconds / 60:.0f} minutes.
-Each is installed in an environment of its own, and none is asked to use a network or a model: {versions}.
+All store the same records, one process at a time, in turn; the comparison took {comparison.seconds / 60:.0f} minutes.
+Each is installed in a separate environment and uses no network and no model: {versions}.
 
 {comparison_table(comparison, MEMORY)}
 
-A peer is ahead of us, by the medians of this run, in these lines:
+By the medians of this run, another project is faster or loses less in these lines:
 
 {ahead}
 
 - **adds** is one process that adds records one by one, each acknowledged before the next. Perdure and SqliteStore
-  flush each; the MCP memory server writes its whole file anew for each add and never flushes; mem0 keeps a vector and
-  a history for each.
-- **four writers** are processes that add 100 records each to one store at once. **Lost** are those that were
-  acknowledged and are not there afterwards; mem0 lets one process in, and the others are refused.
-- A **look-up** is by a fingerprint that exactly one record has: `related`, `search_nodes`, and searches with a filter.
-- **mem0** adds with `infer=False` to its local Qdrant; a count of words stands for its embedding model, which costs
-  less than any real one. **SqliteStore** has no vectors.
+  flush each record; the MCP memory server rewrites its whole file for each add and never flushes; mem0 stores a
+  vector and a history for each.
+- **four writers** are processes that add 100 records each to one store at the same time. **Lost** records were
+  acknowledged and are missing afterwards; mem0 accepts one process and rejects the others.
+- A **look-up** is by a fingerprint that exactly one record has: `related`, `search_nodes`, and searches with a
+  filter.
+- **mem0** adds with `infer=False` to its local Qdrant; a word count replaces its embedding model and costs less than
+  a real one. **SqliteStore** has no vectors.
 """

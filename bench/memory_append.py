@@ -114,7 +114,7 @@ def _news(seed: int) -> Iterator[JsonObject]:
 
 
 def _each(things: Sequence[T], *ways: Callable[[T], object]) -> list[float]:
-    """Do every way with every thing, whoever begins changing, and return the medians in microseconds."""
+    """Run each way with each thing, in an order that changes, and return the medians in microseconds."""
     found: list[list[float]] = [[] for _ in ways]
     for number, thing in enumerate(things):
         for one in islice(cycle(range(len(ways))), number % len(ways), number % len(ways) + len(ways)):
@@ -167,7 +167,7 @@ def _log() -> Iterator[Log]:
 def _together(how: str, seconds: float, flush_s: float = 0) -> tuple[int, int]:
     """Let eight processes append for a while; return how many were acknowledged, and how many are there.
 
-    Where a flush is to take some time, it is that of a file system in memory, and everybody sleeps.
+    Where a flush is to take some time, it is that of a file system in memory, and all processes sleep.
     """
     with scratch(None if flush_s else DISK) as folder:
         command = [sys.executable, "-m", "bench.memory_append", how, str(folder), str(seconds), str(flush_s)]

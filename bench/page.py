@@ -86,26 +86,27 @@ def page(measured: Measured) -> str:
 Measured on {measured.moment:%Y-%m-%d} by `make bench PEERS=1`: {measured.n} steps per measurement of one goal,
 medians of {measured.repeats} measurements, floor and ours in turn in one run. Perdure {__version__},
 Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, psycopg {psycopg.__version__},
-{platform.system()} {platform.machine()}, {os.cpu_count()} cores that others use too. Times on such a machine are only
-good as ratios; what is counted is exact.
+{platform.system()} {platform.machine()}, {os.cpu_count()} cores that others use too.
+Times on such a machine are only comparable as ratios; counted figures are exact.
 
 ## Counted
 
-`make bench BENCH=--check` counts these alone, and exits 1 when one does not hold.
+`make bench BENCH=--check` runs only these counts, and exits with 1 if a figure exceeds its limit.
 
 {counted_table(measured.held)}
 
 - A **flush** is an `fsync` or `fdatasync` of the write-ahead log, without those of opening, closing and checkpoints.
-- **64 goals** have 50 steps each, all at once: the store alone, and goals that the kernel's loop runs.
-- **bytes on disk** is what the file has grown by once the log is back in it; 64 goals append in turn, one event a step,
-  or run as flows at once. **payload** is the JSON text of the events: a step of a flow has an intent and an outcome,
-  a `pure` one only the outcome, and the last column tells what that is beside the answer of the step alone.
-- A **resume** reads, verifies and folds the history, and runs the flow from its beginning through all that is recorded.
+- **64 goals** run 50 steps each at the same time: in the store alone, and as goals of the kernel's loop.
+- **bytes on disk** is the growth of the database file after the log was transferred to it; 64 goals append in turn,
+  one event per step, or run as flows at once. **payload** is the JSON text of the events: a step of a flow has an
+  intent and an outcome, a `pure` step only the outcome. The last column compares it with the result of the step
+  alone.
+- A **resume** reads, verifies and folds the history, and runs the flow from its beginning through all recorded steps.
   Instructions of Python's bytecode are counted, because their number is the same in every run.
 
 ## Timed
 
-A line with a target says whether it was met in this run; none of them fails a build.
+A line with a target says whether this run met it. No timing fails a build.
 
 {timed_table(measured.timed)}
 
@@ -114,19 +115,21 @@ Targets that were not met in this run:
 {missed}
 
 - **floor** is the driver alone: one `INSERT` of a row of about 500 bytes and one `COMMIT` through `sqlite3` or
-  `psycopg`, in WAL mode with `synchronous=FULL`. With 64 goals it is one writer thread that takes all that waits,
-  commits it at once and wakes those who wait. For a cold start it is `python -c pass`, for a list the same query.
-- An **append** makes and stores one event: its JSON, its hash, the summary of its goal, the check that nobody else has
-  written. A **kernel step** is all that the loop does for a step of a tool that takes no time: two events, one commit.
-- **on tmpfs** a flush costs nothing; what is left is our own time. **flush of 4 ms** is tmpfs too, where each commit
-  waits for 4 ms, the floor's and ours alike.
-- **one transaction** is relational work through SQLAlchemy Core on the writer's thread, not the path of events.
-- An **answer over REST** goes over one connection that is kept, to a server in a process of its own; its floor is a
-  route of FastAPI that checks a body and does nothing. The server holds the 256 sessions that were answered last; the
-  line below is an answer to one that it has to read first. **Sockets** ask for their turn once in ten seconds, each at
-  a moment of its own; their floor is the p99 of 800 of them alone.
-- A **cold start** is a new process whose modules are compiled already; a **resume** is one that takes the goal, reads
-  and folds its events, finds that it waits for a person, and gives it back.
+  `psycopg`, in WAL mode with `synchronous=FULL`. With 64 goals it is one writer thread that takes all waiting rows,
+  commits them at once and wakes the waiting tasks. For a cold start it is `python -c pass`, for a list the same
+  query.
+- An **append** creates and stores one event: its JSON, its hash, the summary of its goal, the check that no other
+  worker has appended. A **kernel step** is the work of the loop for a step of a tool that takes no time: two events,
+  one commit.
+- **on tmpfs** a flush costs nothing, so only our own time remains. **flush of 4 ms** is tmpfs with a wait of 4 ms in
+  each commit, of the floor and of Perdure.
+- **one transaction** is relational work through SQLAlchemy Core on the writer's thread, not an append of events.
+- An **answer over REST** uses one open connection to a server in another process; its floor is a route of FastAPI
+  that validates a body and does nothing. The server caches the 256 sessions that were answered last; the line below
+  is an answer to a session that it must read first. **Sockets** request their turn once in ten seconds, each at a
+  different moment; their floor is the p99 of 800 sockets alone.
+- A **cold start** is a new process with compiled modules; a **resume** is a process that claims the goal, reads and
+  folds its events, finds that the goal waits for a person, and releases it.
 {memory.section(measured.remembered)}{_beside(measured.comparison)}"""
 
 
@@ -146,29 +149,29 @@ def _beside(comparison: Comparison) -> str:
     return f"""
 ## Beside others
 
-The same work for everyone, one process each time, in turn, whoever begins changing from round to round; it took
-{comparison.seconds / 60:.0f} minutes. Each of the others is installed in an environment of its own:
+All do the same work, one process at a time, in an order that changes from round to round; the comparison took
+{comparison.seconds / 60:.0f} minutes. Each of the others is installed in a separate environment:
 {versions}.
-A step answers at once with about 500 bytes of JSON and is durable before the next begins. What could not be
-installed or did not run says so.
+A step returns about 500 bytes of JSON at once and is durable before the next step starts. A project that could not be
+installed or did not run is marked.
 
 {comparison_table(comparison)}
 
 ![The same medians as bars, on logarithmic scales](benchmarks.svg)
 
-A peer is ahead of our flows, by the medians of this run, in these lines:
+By the medians of this run, another project is faster or smaller than our flows in these lines:
 
 {ahead}
 
 - **Perdure, flow** is a Python function under `@flow` that calls `goal.options(effect="idempotent").step(…)`, run by
   `goals.run`. **Perdure, append** stores one event a step through the store alone; compare it with eventsourcing.
 - **DBOS** is a workflow that calls steps. **LangGraph** is a graph of one node and `durability="sync"` whose state is
-  the newest step; **all kept** has all steps in its state, as a history of messages does. **eventsourcing** saves an
-  aggregate after each event; it has no runtime, so nothing is run again, asked or scheduled, and no list.
-- A **resume** is a new process that goes on with a goal whose process was killed, until its first new step is durable;
-  a **cold start** the same with a new goal, in a database that is there already. Both, and the **list**, are on SQLite
-  on tmpfs. Of the 10,000 steps of DBOS, 9,000 are copies of rows.
-- **bytes** is what the database has grown by for each step once logs are back in it; **flushes** are all `fsync` and
-  `fdatasync` for each step, by strace, checkpoints included.
-- Whoever takes more than 8 s for a run is measured twice; the others three to five times.
+  the newest step; **all kept** has all steps in its state, like a history of messages. **eventsourcing** saves an
+  aggregate after each event; it has no runtime that runs, asks or schedules steps, and no list.
+- A **resume** is a new process that resumes a goal whose process was killed, until its first new step is durable; a
+  **cold start** is the same with a new goal in an existing database. Both, and the **list**, use SQLite on tmpfs. Of
+  the 10,000 steps of DBOS, 9,000 are copies of rows.
+- **bytes** is the growth of the database per step after logs were transferred to it; **flushes** are all `fsync` and
+  `fdatasync` per step, by strace, including checkpoints.
+- A project that takes more than 8 s for a run is measured twice, the others three to five times.
 """
