@@ -1,0 +1,95 @@
+"""Texts that people read have none of the phrases that CONTRIBUTING.md says to avoid.
+
+A collector yields the texts of one source, each with its place; a new source is one more function in COLLECTORS.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from scripts.write_reference import pages
+from tests.markdown import without_code
+
+ROOT = Path(__file__).parent.parent
+
+
+class Text(NamedTuple):
+    """A text that people read, and where it is: a file and a line."""
+
+    place: str
+    text: str
+
+
+class Phrase(NamedTuple):
+    """A phrase to avoid, and what to write instead."""
+
+    text: str
+    instead: str
+
+    def is_in(self, text: str) -> bool:
+        """Return whether a text has the phrase as whole words, other than after `there`."""
+        words = re.escape(self.text).replace("…", r"[a-z]+")
+        return re.search(rf"(?<!there )\b{words}\b", text, re.IGNORECASE) is not None
+
+
+def phrases() -> list[Phrase]:
+    """Return the table of CONTRIBUTING.md."""
+    section = (ROOT / "CONTRIBUTING.md").read_text().partition("## Words to avoid\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`.+`) \| (.+) \|$", section, re.MULTILINE)
+    return [Phrase(text, instead) for avoided, instead in rows for text in re.findall(r"`([^`]+)`", avoided)]
+
+
+def documents() -> Iterator[Text]:
+    """Yield each paragraph of the documents, without code; generated pages have the texts of the source."""
+    files = {*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")} - set(pages())
+    for file in sorted(files):
+        line = 1
+        for paragraph in re.split(r"(?<=\n)\n", without_code(file.read_text())):
+            yield Text(f"{file.relative_to(ROOT)}:{line}", " ".join(re.sub(r"`[^`]*`", "`", paragraph).split()))
+            line += paragraph.count("\n") + 1
+
+
+COLLECTORS: list[Callable[[], Iterator[Text]]] = [documents]
+
+
+@pytest.mark.parametrize("collect", COLLECTORS, ids=lambda collect: collect.__name__)
+def test_texts_have_no_phrase_to_avoid(collect: Callable[[], Iterator[Text]]) -> None:
+    avoided = phrases()
+    found = [
+        f"{text.place}: {phrase.text!r} → {phrase.instead}"
+        for text in collect()
+        for phrase in avoided
+        if phrase.is_in(text.text)
+    ]
+    assert found == [], "\n".join(found)
+
+
+@pytest.mark.parametrize("collect", COLLECTORS, ids=lambda collect: collect.__name__)
+def test_a_collector_yields_texts_with_their_places(collect: Callable[[], Iterator[Text]]) -> None:
+    texts = list(collect())
+    assert len(texts) > 100
+    assert all(re.fullmatch(r"[^:]+:\d+", text.place) for text in texts)
+    assert sum(len(text.text) for text in texts) > 10_000
+
+
+def test_the_table_of_phrases_is_read() -> None:
+    avoided = {phrase.text: phrase.instead for phrase in phrases()}
+    assert len(avoided) > 30
+    assert avoided["somebody"] == "worker, caller, client, process, user, person"
+
+
+@pytest.mark.parametrize(
+    ("phrase", "text", "is_found"),
+    [
+        ("is no …", "It is no error.", True),
+        ("is no …", "There is no error.", False),
+        ("is no …", "It is not an error; its answer is no.", False),
+        ("told", "Told to end, it ends.", True),
+        ("told", "It folds, and is retold.", False),
+    ],
+)
+def test_a_phrase_is_found_as_whole_words(phrase: str, text: str, is_found: bool) -> None:
+    assert Phrase(phrase, "").is_in(text) is is_found
