@@ -28,6 +28,7 @@ from perdure.kernel.events import (
     MindSpec,
     OutcomeUnknown,
     ParentCall,
+    PolicySpec,
     Released,
     Reopened,
     Signal,
@@ -111,6 +112,17 @@ def outputs(draw: st.DrawFn) -> ToolOutput:
     return replace(plain, step=step, digest=digest, effect=effect) if is_pure else plain
 
 
+rules = st.fixed_dictionaries(
+    {"tool": text, "verdict": st.sampled_from(["allow", "ask", "deny"])},
+    optional={"arguments": st.dictionaries(text, text, max_size=2)},
+)
+policies = st.builds(
+    PolicySpec,
+    preset=text,
+    rules=st.lists(rules, max_size=2).map(tuple),
+    yes=st.booleans(),
+)
+
 bodies: st.SearchStrategy[Body] = st.one_of(
     st.builds(
         GoalBegun,
@@ -123,6 +135,7 @@ bodies: st.SearchStrategy[Body] = st.one_of(
             shell=st.none() | st.booleans(),
             cleanup=st.none() | st.booleans(),
         ),
+        policy=st.none() | policies,
         bot=st.none() | text,
         limits=st.builds(Limits, iterations=st.none() | st.integers(1, 99), usd=st.none() | st.floats(0, 9)),
         workdir=st.none() | text,
@@ -155,7 +168,15 @@ bodies: st.SearchStrategy[Body] = st.one_of(
         error=errors,
         steps=st.none() | several,
     ),
-    st.builds(Reopened, by=text, reason=st.none() | text, ended_seq=st.integers(1, 9), again=several, unknown=several),
+    st.builds(
+        Reopened,
+        by=text,
+        reason=st.none() | text,
+        ended_seq=st.integers(1, 9),
+        again=several,
+        unknown=several,
+        policy=st.none() | policies,
+    ),
     st.builds(Hold, reason=st.just("crash_loop"), deaths=st.integers(0, 9), steps=several),
     st.builds(Released, by=text | st.just("person")),
 )

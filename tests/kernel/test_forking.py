@@ -415,8 +415,8 @@ def lives(draw: st.DrawFn) -> list[Event]:  # noqa: C901 (one case for each thin
                 chosen = failures.pop()
                 unknown = draw(st.booleans()) and chosen.rpartition(".")[2] == str(tries[chosen.rpartition(".")[0]])
                 bodies.append(Termination("failed"))
-                listed = {"unknown": (chosen,)} if unknown else {"again": (chosen,)}
-                bodies.append(Reopened("person", None, len(bodies), **listed))
+                again, doubtful = ((), (chosen,)) if unknown else ((chosen,), ())
+                bodies.append(Reopened("person", None, len(bodies), again, doubtful))
                 if unknown:
                     opened[chosen] = True
     return history(*bodies)

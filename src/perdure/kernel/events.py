@@ -268,6 +268,8 @@ class Reopened:
     """The failed calls whose steps are called again, under their next call ids."""
     unknown: tuple[str, ...] = ()
     """Failed calls that may have had their effect: their outcome is unknown and waits for a decision."""
+    policy: PolicySpec | None = None
+    """What judges the calls of models from now on; null: the policy that the goal had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -451,20 +453,21 @@ def _chain(previous: bytes, content: list[Any]) -> bytes:
 make_event = constructor(Event)
 """Makes an event of its fields, quicker than the class itself does."""
 _ERROR = Layout(ToolError)
+_POLICY = Layout(PolicySpec, rules=tuple)
 _NESTED: dict[type, dict[str, Any]] = {
     GoalBegun: {
         "mind": Layout(MindSpec),
         "limits": Layout(Limits),
         "forked_from": Layout(ForkedFrom),
         "parent": Layout(ParentCall),
-        "policy": Layout(PolicySpec, rules=tuple),
+        "policy": _POLICY,
         "voided": tuple,
         "tags": tuple,
     },
     Ask: {"options": tuple},
     ToolOutput: {"error": _ERROR},
     Termination: {"error": _ERROR, "steps": tuple},
-    Reopened: {"again": tuple, "unknown": tuple},
+    Reopened: {"again": tuple, "unknown": tuple, "policy": _POLICY},
     Hold: {"steps": tuple},
 }
 _CODEC = Codec(

@@ -21,6 +21,7 @@ from perdure.kernel.events import (
     Limits,
     Message,
     OutcomeUnknown,
+    PolicySpec,
     Released,
     Reopened,
     Signal,
@@ -127,6 +128,8 @@ class GoalState:
     created_us: int
     updated_us: int
     limits: Limits
+    policy: PolicySpec | None
+    """What judges the calls of models: as the goal was started, forked, or last retried with another."""
     used: Used = field(default_factory=Used)
     called_iteration: int = 0
     """The last decision of the mind that was more than a message."""
@@ -257,7 +260,7 @@ def _begin(event: Event) -> GoalState:
         raise Damaged(f"The history of {event.goal_id} does not begin with its goal, but with event {event.seq}.")
     head = Head(event.goal_id, event.seq, event.hash)
     origin = Origin(event.goal_id, event.seq, event.timestamp_us)
-    return GoalState(body, head, event.timestamp_us, event.timestamp_us, body.limits, origins=[origin])
+    return GoalState(body, head, event.timestamp_us, event.timestamp_us, body.limits, body.policy, origins=[origin])
 
 
 def _take(state: GoalState, body: Body, event: Event) -> None:
@@ -309,6 +312,7 @@ def _reopen(state: GoalState, body: Reopened, event: Event) -> None:
     if state.termination is None or _final_status(state.termination) != "failed" or body.ended_seq != state.head.seq:
         raise Damaged(f"Event {event.seq} of {event.goal_id} reopens a goal that has not failed at {body.ended_seq}.")
     state.termination = None
+    state.policy = state.policy if body.policy is None else body.policy
     state.reopenings.append(body)
     state.reopened_seq = event.seq
     state.called_iteration = state.used.iterations
@@ -338,7 +342,7 @@ def _fork(state: GoalState, body: GoalBegun, event: Event) -> None:
     state.begun = body
     state.created_us = event.timestamp_us
     state.origins.append(Origin(event.goal_id, event.seq, event.timestamp_us))
-    state.limits = body.limits
+    state.limits, state.policy = body.limits, body.policy
     state.hold = None
     state.queued.clear()
     for call_id in body.voided:

@@ -17,6 +17,7 @@ from perdure.kernel.events import (
     ForkedFrom,
     GoalBegun,
     Head,
+    PolicySpec,
     Released,
     Reopened,
     Signal,
@@ -106,10 +107,12 @@ class Journal:
         start_key: str | None = None,
         *,
         takes_key_of: str | None = None,
+        policy: PolicySpec | None = None,
     ) -> "Journal":
         """Begin a goal that continues from events of another; calls that are open there are void.
 
-        With `takes_key_of`, the first commit takes the start key from that goal. See StateStore.append_event.
+        A policy replaces that of the goal. With `takes_key_of`, the first commit takes the start key from that goal.
+        See StateStore.append_event.
 
         Raises: Conflict when the parent has ended there already, or was cancelled.
         """
@@ -120,7 +123,9 @@ class Journal:
             raise Conflict(f"{state.goal_id} was cancelled at event {state.cancel_seq}; fork it before that.")
         left, left_hash = ForkedFrom(state.goal_id, state.head.seq), state.head.hash
         voided = tuple(state.open_calls)
-        body = replace(state.begun, limits=state.limits, forked_from=left, parent=None, voided=voided)
+        judged_by = policy or state.policy
+        begun = replace(state.begun, limits=state.limits, policy=None if judged_by == PolicySpec() else judged_by)
+        body = replace(begun, forked_from=left, parent=None, voided=voided)
         state.head = Head(goal_id, state.head.seq, state.head.hash)
         first = seal(body, state.head, event_id=deps.ids.event_id(), iteration=0, timestamp_us=deps.clock.now_us())
         apply(state, first, body)

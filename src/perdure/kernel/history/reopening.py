@@ -6,7 +6,16 @@ from typing import Any
 
 from perdure.errors import Conflict
 from perdure.kernel.calls.cancellation import is_cancelled_by_flow
-from perdure.kernel.events import DecisionKind, Event, Limits, Reopened, Termination, content_of, is_same_content
+from perdure.kernel.events import (
+    DecisionKind,
+    Event,
+    Limits,
+    PolicySpec,
+    Reopened,
+    Termination,
+    content_of,
+    is_same_content,
+)
 from perdure.kernel.fold import CallState, GoalState
 from perdure.kernel.history.repetition import cleanup_steps, may_have_happened
 from perdure.kernel.history.step_names import branch_of, is_marker, may_follow
@@ -24,7 +33,7 @@ class NotRetried(Conflict):
         self.before = before
 
 
-def plan_retry(state: GoalState, *, by: str, reason: str | None = None) -> Reopened:
+def plan_retry(state: GoalState, *, by: str, reason: str | None = None, policy: PolicySpec | None = None) -> Reopened:
     """Return the event that reopens a failed goal.
 
     The steps that the end came from are called again, and so is what the flow cancelled because of that end: a group
@@ -48,22 +57,30 @@ def plan_retry(state: GoalState, *, by: str, reason: str | None = None) -> Reope
         ended_seq=state.head.seq,
         again=tuple(call.call.call_id for call in calls if not may_have_happened(call)),
         unknown=tuple(call.call.call_id for call in calls if may_have_happened(call)),
+        policy=policy,
     )
 
 
 def is_retry_as_given(
-    events: Sequence[Event], known: tuple[str, Mapping[str, Any]], *, reason: str | None, limits: Limits
+    events: Sequence[Event],
+    known: tuple[str, Mapping[str, Any]],
+    *,
+    reason: str | None,
+    limits: Limits,
+    policy: PolicySpec | None = None,
 ) -> bool:
-    """Tell whether what a key has recorded is a retry for the same reason and with the same limits.
+    """Tell whether what a key has recorded is a retry for the same reason, with the same limits and the same policy.
 
     `known` is the event that has the key: the last of the append that reopened the goal.
     """
     raised = [content_of(each) for each in raised_limits(limits)]
+    given = content_of(Reopened(by="", reason=reason, ended_seq=0, policy=policy))
     for number, event in enumerate(events):
         if event.type != "reopened":
             continue
         append = [(each.type, each.content()) for each in events[number : number + 1 + len(raised)]]
-        is_same = append[0][1].get("reason") == reason and _are_same_limits(append[1:], raised)
+        is_same_retry = all(append[0][1].get(name) == given.get(name) for name in ("reason", "policy"))
+        is_same = is_same_retry and _are_same_limits(append[1:], raised)
         if is_same and append[-1] == (known[0], dict(known[1])):
             return True
     return False
