@@ -26,9 +26,10 @@ from perdure.kernel.fold import GoalState
 from perdure.kernel.journal import Journal, JournalDeps
 from perdure.kernel.loop import Loop
 from perdure.kernel.mind import Mind, Proposal
-from perdure.kernel.ports import GoalStore, Status, Summary, Worker
+from perdure.kernel.ports import GoalStore, Summary, Worker
 from perdure.kernel.run_context import RunContext
 from perdure.kernel.tool import CallContext, Check, Tool, ToolSpec
+from perdure.statuses import Status
 from perdure.tools.goal_policy import policy_of_goal
 
 WORKER = Worker("bench", "host", "home", "boot")

@@ -5,7 +5,7 @@ import inspect
 import re
 import textwrap
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -239,7 +239,7 @@ def _call(function: Callable[..., Any], called: str) -> str:
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         raise TypeError(f"{called} is no function.")
     before, after = _around(node, function, called)
-    return _line(f"{before}{called}", _parameters(node.args), after)
+    return _line(f"{before}{called}", _parameters(node.args, inner.__globals__), after)
 
 
 def _around(node: ast.FunctionDef | ast.AsyncFunctionDef, function: Callable[..., Any], called: str) -> tuple[str, str]:
@@ -268,7 +268,7 @@ def _line(called: str, parameters: list[str], after: str = "") -> str:
     return f"{called}(\n{listed}){after}"
 
 
-def _parameters(given: ast.arguments) -> list[str]:
+def _parameters(given: ast.arguments, names: Mapping[str, Any]) -> list[str]:
     """Write each parameter with its type and default, without the object itself."""
     positional = [*given.posonlyargs, *given.args]
     defaults = [None] * (len(positional) - len(given.defaults)) + list(given.defaults)
@@ -283,7 +283,15 @@ def _parameters(given: ast.arguments) -> list[str]:
     if given.vararg is not None or given.kwonlyargs:
         shown.append("*" + (_parameter(given.vararg, None) if given.vararg else ""))
     shown += [_parameter(*pair) for pair in zip(given.kwonlyargs, given.kw_defaults, strict=True)]
-    return [*shown, f"**{_parameter(given.kwarg, None)}"] if given.kwarg else shown
+    return shown if given.kwarg is None else [*shown, *_named(given.kwarg, names, has_star="*" in shown)]
+
+
+def _named(kwarg: ast.arg, names: Mapping[str, Any], *, has_star: bool) -> list[str]:
+    """Write `**more`; of a TypedDict, whose keys are parameters like all others, each of them."""
+    unpacked = re.fullmatch(r"Unpack\[(\w+)\]", _text(kwarg.annotation))
+    if unpacked is None:
+        return [f"**{_parameter(kwarg, None)}"]
+    return [*([] if has_star else ["*"]), *(f"{field} = ..." for field in _annotated(names[unpacked[1]]))]
 
 
 def _parameter(argument: ast.arg, default: ast.expr | None) -> str:

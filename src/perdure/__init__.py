@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from perdure.app.goals.handle import GoalHandle
     from perdure.app.goals.options import GoalOptions
     from perdure.app.wire.goal_view import GoalResult, GoalView
-    from perdure.app.wire.resources.vocabulary import GoalStatus
     from perdure.bots.bot import Bot
     from perdure.errors import (
         Conflict,
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from perdure.forge.config import BuilderConfig
     from perdure.forge.turns import BuilderTurn
     from perdure.kernel.events import Effect, Event, Limits
-    from perdure.kernel.fold import Status
     from perdure.kernel.history.compare import Parted
     from perdure.kernel.history.replay import Replayed
     from perdure.memory.append import append_record
@@ -45,6 +43,7 @@ if TYPE_CHECKING:
     from perdure.minds.flow.goal import CallOptions, First, Goal
     from perdure.minds.flow.steps.checks import Happened
     from perdure.minds.retry import Retry
+    from perdure.statuses import GoalStatus, Status
     from perdure.store.client import DatabaseClient
 
 __version__ = "0.1.0"
@@ -116,13 +115,13 @@ _HOMES = {
     "GoalHandle": "perdure.app.goals.handle",
     "GoalOptions": "perdure.app.goals.options",
     "GoalResult": "perdure.app.wire.goal_view",
-    "GoalStatus": "perdure.app.wire.resources.vocabulary",
+    "GoalStatus": "perdure.statuses",
     "GoalView": "perdure.app.wire.goal_view",
     "Limits": "perdure.kernel.events",
     "Parted": "perdure.kernel.history.compare",
     "Perdure": "perdure.app",
     "Replayed": "perdure.kernel.history.replay",
-    "Status": "perdure.kernel.fold",
+    "Status": "perdure.statuses",
     "MemoryRecord": "perdure.memory.record",
     "append_record": "perdure.memory.append",
     "flow": "perdure.minds.flow.flow",

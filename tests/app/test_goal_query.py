@@ -67,6 +67,13 @@ def test_a_bad_filter_says_what_is_allowed(filters: Any, allowed: str) -> None:
         goal_query(NOW_US, filters)
 
 
+async def test_a_name_that_is_no_filter_is_a_mistake_of_the_program(goals: Goals) -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'stauts'"):
+        await goals.list(stauts="done")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'befor'"):
+        await goals.fork("20261116-080000-a-aaaaaa", befor="x")  # type: ignore[call-arg]
+
+
 @pytest.mark.parametrize("text", ["30", "0d", "x", "2026-11-16", "99999999d"])
 def test_an_age_is_a_duration(text: str) -> None:
     assert older_than_us("30d", NOW_US) == NOW_US - 30 * 24 * HOUR_US

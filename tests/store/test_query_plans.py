@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from perdure.kernel.ports import GoalFilter, Status, Summary, Worker
+from perdure.kernel.ports import GoalFilter, Summary, Worker
+from perdure.statuses import Status
 from perdure.store.goals.leases import GoalRange, Wanted
 from perdure.store.goals.rows import BY_START_KEY, POSTED, due_listing, listing
 from perdure.store.schema import metadata

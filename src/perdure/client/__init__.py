@@ -6,8 +6,8 @@
             print(event["seq"], event["type"])
 
 `client` is the way in, `connection` and `sockets` what goes over the wire, `sending` what may go there, `goals`,
-`builder` (and its `chat`), `bots` and `memory` what can be done. May import: errors; for types alone, what comes back,
-which `perdure.app.wire.resources` defines.
+`builder` (and its `chat`), `bots` and `memory` what can be done. May import: errors, statuses, text, the parameters
+of `perdure.app.wire.resources`, and for types alone what comes back, which the other modules there define.
 """
 
 from importlib import import_module

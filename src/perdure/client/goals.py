@@ -1,17 +1,19 @@
 """Goals from elsewhere: start, look, follow, decide."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import orjson
 from websockets.exceptions import InvalidStatus, WebSocketException
 
+from perdure.app.wire.resources.parameters import ForkPlace, GoalFilters, require_names
 from perdure.client.connection import Connection, refused, told_by_frame
 from perdure.client.sending import one_step, plain_step
 from perdure.client.sockets import open_socket
 from perdure.errors import Unavailable
+from perdure.statuses import FINAL
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources import frames as wire
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
 
 _PAUSES_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 """How long a connection that broke is not tried again, after one failure, two, and so on."""
-_FINAL = ("done", "failed", "cancelled")
 
 
 class Goals:
@@ -56,19 +57,7 @@ class Goals:
         query = {"prefix": True if prefix else None}
         return cast("GoalDetail", await self._connection.data("GET", f"/goals/{plain_step(goal_id)}", query=query))
 
-    async def each(  # noqa: PLR0913 (each is a filter)
-        self,
-        *,
-        status: str | Sequence[str] | None = None,
-        flow: str | None = None,
-        key: str | None = None,
-        bot: str | None = None,
-        tag: str | None = None,
-        parent: str | None = None,
-        since: datetime | str | None = None,
-        until: datetime | str | None = None,
-        limit: int = 50,
-    ) -> "AsyncIterator[Goal]":
+    async def each(self, *, limit: int = 50, **filters: Unpack[GoalFilters]) -> "AsyncIterator[Goal]":
         """Give all goals that match all filters, the newest first; a page has `limit` goals.
 
         `flow` is the name of a flow, or `module:function`; `parent` is the id of the goal that started others as its
@@ -76,9 +65,10 @@ class Goals:
 
         Raises: Invalid
         """
-        query = {"status": status, "flow": flow, "key": key, "bot": bot, "tag": tag, "parent": parent}
-        times = {"since": _moment(since), "until": _moment(until)}
-        async for goal in self._connection.each("/goals", **query, **times, limit=limit):
+        require_names(filters, GoalFilters)
+        times = {"since": _moment(filters.get("since")), "until": _moment(filters.get("until"))}
+        query: dict[str, Any] = {**filters, **times, "limit": limit}
+        async for goal in self._connection.each("/goals", **query):
             yield cast("Goal", goal)
 
     async def events(self, goal_id: str, *, after_seq: int = 0) -> "AsyncIterator[Event]":
@@ -121,20 +111,13 @@ class Goals:
                     elif frame["type"] == "progress" and on_progress is not None:
                         on_progress({"call_id": frame["call_id"], "text": frame["text"]})
                 goal = await self.get(goal_id)
-                if goal["status"] in _FINAL and goal["last_seq"] == after_seq:
+                if goal["status"] in FINAL and goal["last_seq"] == after_seq:
                     return
             except (OSError, WebSocketException, Unavailable) as error:
                 if failures >= tries:
                     raise Unavailable(f"{self._connection.url} cannot be reached: {error}.") from error
             await asyncio.sleep(_PAUSES_S[min(failures, len(_PAUSES_S) - 1)])
             failures += 1
-
-    async def _has_more(self, goal_id: str, seq: int) -> bool:
-        """Tell whether a goal was reopened after it had ended at a seq; a server that is gone says nothing more."""
-        try:
-            return (await self.get(goal_id))["last_seq"] > seq
-        except Unavailable:
-            return False
 
     async def changes(self) -> "AsyncIterator[Goal]":
         """Give the goals that have not ended, then every goal that changes, as it is then, until the connection breaks.
@@ -174,16 +157,14 @@ class Goals:
         body = {name: value for name, value in given.items() if value is not None}
         return await self._goal("POST", f"/{plain_step(goal_id)}/retry", body, key=key)
 
-    async def fork(  # noqa: PLR0913 (a fork has a place, what it may repeat, and its keys)
+    async def fork(
         self,
         goal_id: str,
         at: int | None = None,
         *,
-        before: str | None = None,
-        after: str | None = None,
-        repeat: Sequence[str] = (),
         take_key: bool = False,
         key: str | None = None,
+        **place: Unpack[ForkPlace],
     ) -> "Goal":
         """Fork a goal at exactly one of: `before` a step, `after` a step, `at` an event. It does not run yet.
 
@@ -191,13 +172,8 @@ class Goals:
 
         Raises: NotFound; Invalid; Conflict when the fork would repeat an effect, or the goal has ended there.
         """
-        given = {
-            "at": at,
-            "before": before,
-            "after": after,
-            "repeat": list(repeat) or None,
-            "take_key": take_key or None,
-        }
+        require_names(place, ForkPlace)
+        given = {**place, "at": at, "repeat": list(place.get("repeat", ())) or None, "take_key": take_key or None}
         body = {name: value for name, value in given.items() if value is not None}
         return await self._goal("POST", f"/{plain_step(goal_id)}/fork", body, key=key)
 

@@ -35,12 +35,7 @@ from perdure.kernel.events import (
 from perdure.kernel.history.frozen import constructor
 from perdure.kernel.limits import Used, reached
 from perdure.moments import moment_us
-
-Status = Literal["open", "waiting", "done", "failed", "cancelled"]
-"""As it is stored; `running` and `interrupted` are told apart by the lease when it is read."""
-
-FINAL: frozenset[Status] = frozenset({"done", "failed", "cancelled"})
-"""The statuses of a goal that has ended. Only a failed one can be retried."""
+from perdure.statuses import Status
 
 WaitingFor = Literal["person", "signal", "timer", "limit", "child", "hold"]
 

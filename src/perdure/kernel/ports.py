@@ -11,12 +11,11 @@ from typing import Any, Protocol
 
 from perdure.errors import Conflict, KeyTaken
 from perdure.kernel.events import Event, ForkedFrom, MindKind, ParentCall
-from perdure.kernel.fold import FINAL, GoalState, Status, WaitingFor
+from perdure.kernel.fold import GoalState, WaitingFor
 from perdure.kernel.summary import ALL_GOALS, GoalFilter, Summary
 
 __all__ = [
     "ALL_GOALS",
-    "FINAL",
     "Admit",
     "Appended",
     "ChangeListener",
@@ -42,7 +41,6 @@ __all__ = [
     "OwnerSilent",
     "ParentCall",
     "StateStore",
-    "Status",
     "Summary",
     "WaitingFor",
     "Worker",

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from perdure.kernel.calls.cleanup import describe_cleanup
 from perdure.kernel.calls.holding import describe_hold
 from perdure.kernel.events import ForkedFrom, ParentCall
-from perdure.kernel.fold import FINAL, GoalState, Status, WaitingFor
+from perdure.kernel.fold import GoalState, WaitingFor
+from perdure.statuses import FINAL, Status
 from perdure.text.storable import escaped
 
 _LONGEST_DETAIL = 500

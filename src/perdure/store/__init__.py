@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from perdure.forge.ports import (
         DRAFT_VERSION,
+        BotPurpose,
         BotStore,
         BotSummary,
         BotVersion,
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     )
     from perdure.kernel.ports import (
         ALL_GOALS,
-        FINAL,
         Admit,
         Appended,
         ChangedGoals,
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
         OwnerSilent,
         ParentCall,
         StateStore,
-        Status,
         Summary,
         WaitingFor,
         Worker,
@@ -66,6 +65,7 @@ if TYPE_CHECKING:
         TaskDependencies,
         TaskEdge,
     )
+    from perdure.statuses import FINAL, Status
     from perdure.store.builder.bots import SqlBotStore
     from perdure.store.builder.choices import SqlBuilderMemoryStore
     from perdure.store.builder.drafts import SqlBuilderDraftStore
@@ -81,6 +81,7 @@ __all__ = [
     "FINAL",
     "Admit",
     "Appended",
+    "BotPurpose",
     "BotStore",
     "BotSummary",
     "BotVersion",
@@ -146,7 +147,7 @@ _ADAPTERS = {
     "SqlTaskDependencies": "perdure.store.projects.dependencies",
     "SqliteStateStore": "perdure.store.goals.sqlite",
 }
-_PORTS = ("perdure.kernel.ports", "perdure.forge.ports", "perdure.projects.ports")
+_PORTS = ("perdure.kernel.ports", "perdure.forge.ports", "perdure.projects.ports", "perdure.statuses")
 
 
 def _public(name: str) -> Any:

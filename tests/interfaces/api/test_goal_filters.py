@@ -19,7 +19,7 @@ async def test_goals_are_filtered_by_every_parameter(client: Client) -> None:
         return [goal["id"] async for goal in client.goals.each(**filters)]  # type: ignore[arg-type]
 
     assert [goal["key"] async for goal in client.goals.each()] == ["k-1"]
-    assert await found(status=["failed", "done"], key="k-1", since="1h", until=soon) == [made["id"]]
+    assert await found(status=["failed", "done"], key="k-1", since="1h", until=soon, queue="server") == [made["id"]]
     for other in (
         {"status": "running"},
         {"key": "k-2"},
@@ -27,6 +27,7 @@ async def test_goals_are_filtered_by_every_parameter(client: Client) -> None:
         {"bot": "b"},
         {"tag": "t"},
         {"parent": "p"},
+        {"queue": "cli"},
         {"since": soon},
     ):
         assert await found(**other) == [], other
@@ -35,5 +36,7 @@ async def test_goals_are_filtered_by_every_parameter(client: Client) -> None:
 async def test_a_bad_filter_is_refused_with_what_is_allowed(client: Client, known: httpx.AsyncClient) -> None:
     with pytest.raises(Invalid, match="a duration such as 2h"):
         [goal async for goal in client.goals.each(since="yesterday")]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'stauts'; expected any of status, flow"):
+        [goal async for goal in client.goals.each(stauts="done")]  # type: ignore[call-arg]
     refused = await known.get("/api/v1/goals?status=stopped")
     assert (refused.status_code, "interrupted" in refused.text) == (422, True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
 from perdure.app.goals.arguments import validate
 from perdure.app.goals.arguments.run_options import Reopening, RunOptions
@@ -20,6 +20,7 @@ from perdure.app.goals.updates.retries import GoalRetries
 from perdure.app.goals.updates.skipped_values import require_fitting_value
 from perdure.app.home.system import SystemIds
 from perdure.app.wire.goal_view import GoalResult, GoalView
+from perdure.app.wire.resources.parameters import ForkPlace
 from perdure.app.wire.waits import unawaited_note
 from perdure.app.workers.children import HomeChildren
 from perdure.errors import Conflict, Invalid
@@ -273,16 +274,14 @@ class Goals(GoalRuns):
         """Wait for the end of a goal that was cancelled, for some seconds, and return it as it is then."""
         return await self._posts.wait_for_end(await self.get(goal_id), wait_s)
 
-    async def fork(  # noqa: PLR0913 (a fork has a place, what it may repeat, and its keys)
+    async def fork(
         self,
         goal_id: str,
         at: int | None = None,
         *,
-        before: str | None = None,
-        after: str | None = None,
-        repeat: Sequence[str] = (),
         take_key: bool = False,
         key: str | None = None,
+        **place: Unpack[ForkPlace],
     ) -> GoalView:
         """Create a goal that shares the events of another up to a point and continues from there. It does not run yet.
 
@@ -295,7 +294,7 @@ class Goals(GoalRuns):
         Raises: NotFound; Invalid; Conflict when the goal has no such event or has ended there, the fork would repeat an
         effect or not undo a cleanup, or a key was used; Damaged when the point lies behind a damaged event.
         """
-        request = fork_request(at, before, after, repeat)
+        request = fork_request(at, **place)
         forks = GoalForks(self._store, self._runner, self.views_of)
         return await forks.fork(await self._whole(goal_id), request, take_key=take_key, key=validate.key(key))
 

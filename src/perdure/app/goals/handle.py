@@ -10,10 +10,10 @@ from perdure.app.goals.arguments.validate import OnFailed
 from perdure.app.goals.errors import wait_of
 from perdure.app.goals.reader import RECHECK_S
 from perdure.app.wire.goal_view import GoalResult, GoalView
-from perdure.app.wire.resources.vocabulary import GoalStatus
 from perdure.errors import Unavailable
 from perdure.kernel.loop import RunResult
 from perdure.kernel.ports import Owned
+from perdure.statuses import GoalStatus
 
 if TYPE_CHECKING:
     from perdure.app.goals.goals import Goals

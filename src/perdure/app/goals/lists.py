@@ -1,16 +1,17 @@
 """Lists of goals: by filters, those that are due, children, and the newest of a folder."""
 
 from collections.abc import AsyncIterator, Sequence
-from datetime import datetime
 from pathlib import Path
+from typing import Unpack
 
 from perdure.app.goals.arguments import validate
-from perdure.app.goals.query import Filters, GoalQuery, goal_query
+from perdure.app.goals.query import GoalQuery, goal_query
 from perdure.app.goals.reader import GoalReader
 from perdure.app.wire.goal_view import GoalView
+from perdure.app.wire.resources.parameters import GoalFilters
 from perdure.errors import Damaged, NotFound
-from perdure.kernel.fold import FINAL
-from perdure.kernel.ports import GoalFilter, Status, Summary
+from perdure.kernel.ports import GoalFilter, Summary
+from perdure.statuses import FINAL, Status
 
 _PAGE = 200
 
@@ -18,20 +19,8 @@ _PAGE = 200
 class GoalLists(GoalReader):
     """The listing part of `Goals`."""
 
-    async def list(  # noqa: PLR0913 (each is a filter)
-        self,
-        *,
-        status: str | Sequence[str] | None = None,
-        flow: str | None = None,
-        key: str | None = None,
-        bot: str | None = None,
-        tag: str | None = None,
-        parent: str | None = None,
-        since: datetime | str | None = None,
-        until: datetime | str | None = None,
-        queue: str | None = None,
-        limit: int = 50,
-        before: str | None = None,
+    async def list(
+        self, *, limit: int = 50, before: str | None = None, **filters: Unpack[GoalFilters]
     ) -> Sequence[GoalView]:
         """Return the newest goals that match all filters; `before` is the last id of the previous page.
 
@@ -44,8 +33,6 @@ class GoalLists(GoalReader):
         Raises: Invalid
         """
         self.require_open()
-        filters = Filters(status=status, flow=flow, key=key, bot=bot, tag=tag, since=since, until=until, queue=queue)
-        filters["parent"] = parent
         query, limit = goal_query(self._clock.now_us(), filters), validate.number("limit", limit, 1)
         before = None if before is None else validate.goal_id(before)
         return await self._matching(query, limit, before)

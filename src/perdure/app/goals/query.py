@@ -4,35 +4,21 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypedDict, get_args
+from typing import Any, get_args
 
 from perdure.app.wire.goal_view import GoalView
-from perdure.app.wire.resources.vocabulary import GoalStatus
+from perdure.app.wire.resources.parameters import GoalFilters, require_names
 from perdure.errors import Invalid
-from perdure.kernel.ports import GoalFilter, Status
+from perdure.kernel.ports import GoalFilter
 from perdure.minds.durations import MAX_SECONDS, duration_s
+from perdure.statuses import Status, StatusWord
 from perdure.text.storable import is_storable
 
-STATUS_WORDS = (*get_args(GoalStatus), "open")
-"""What goals can be filtered by; `open` is running or interrupted."""
+STATUS_WORDS: tuple[StatusWord, ...] = get_args(StatusWord)
 _OPEN = frozenset(("running", "interrupted"))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EXPECTED_TIME = "a duration such as 2h, a date such as 2026-11-16, or a time such as 2026-11-16T08:00:00Z"
 _TAG = re.compile(r'[^"\\\x00-\x1f\x7f]{1,200}')
-
-
-class Filters(TypedDict, total=False):
-    """The filters that `Goals.list` accepts."""
-
-    status: str | Sequence[str] | None
-    queue: str | None
-    flow: str | None
-    key: str | None
-    bot: str | None
-    tag: str | None
-    parent: str | None
-    since: datetime | str | None
-    until: datetime | str | None
 
 
 @dataclass(frozen=True)
@@ -50,11 +36,12 @@ class GoalQuery:
         return self.shown is None or goal.status in self.shown
 
 
-def goal_query(now_us: int, filters: Filters) -> GoalQuery:
+def goal_query(now_us: int, filters: GoalFilters) -> GoalQuery:
     """Return the query that filters stand for; a duration counts back from `now_us`.
 
-    Raises: Invalid, which says what is allowed.
+    Raises: Invalid, which says what is allowed; TypeError for a name that is no filter.
     """
+    require_names(filters, GoalFilters)
     words = _words(filters.get("status"))
     stored = None if words is None else tuple(dict.fromkeys(_stored(word) for word in words))
     name, flow_at = _flow(filters.get("flow"))

@@ -12,10 +12,10 @@ from perdure.errors import PerdureError
 from perdure.kernel.events import Event, ToolCall
 from perdure.kernel.fold import GoalState, apply, fold
 from perdure.kernel.history.replay import require_unchanged
-from perdure.kernel.ports import Status
 from perdure.memory.ingest.git import Repository
 from perdure.memory.ingest.goals import Ending, goal_outcome
 from perdure.memory.ingest.report import MOST_PATHS, Found
+from perdure.statuses import FINAL
 
 _WORD = re.compile(r"[\w.+@-]+(?:/[\w.+@-]+)*")
 _MOST_WORDS = 5000
@@ -49,8 +49,8 @@ async def ingest_goals(
 
 
 async def _newest(goals: Goals, limit: int, *, only_failed: bool) -> list[str]:
-    statuses: list[Status] = ["failed", "cancelled"] if only_failed else ["failed", "cancelled", "done"]
-    found = [view for status in statuses for view in await goals.list(limit=limit, status=status)]
+    statuses = FINAL - {"done"} if only_failed else FINAL
+    found = [view for status in sorted(statuses) for view in await goals.list(limit=limit, status=status)]
     newest = sorted(found, key=lambda view: view.summary.created_us, reverse=True)
     return [view.summary.goal_id for view in newest[:limit]]
 

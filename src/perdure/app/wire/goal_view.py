@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 from perdure.app.wire.calls import failure_wire
 from perdure.app.wire.next_attempts import earliest_attempt_us
 from perdure.app.wire.next_commands import NextCommand, next_commands
-from perdure.app.wire.resources.vocabulary import GoalStatus
 from perdure.kernel.events import Termination, ToolError
 from perdure.kernel.fold import GoalState
 from perdure.kernel.history.repetition import ChildEffects
 from perdure.kernel.summary import Summary, summarise
 from perdure.moments import iso
+from perdure.statuses import GoalStatus
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources.goals import Goal

@@ -7,7 +7,8 @@ from typing import Any
 from perdure.errors import Conflict, Damaged, Invalid, NotFound
 from perdure.kernel.calls.children import end_key
 from perdure.kernel.events import NO_HASH, is_same_content
-from perdure.kernel.ports import FINAL, Ended, Event, ForkedFrom, InboxRow, Status, Summary
+from perdure.kernel.ports import Ended, Event, ForkedFrom, InboxRow, Summary
+from perdure.statuses import FINAL, Status
 from perdure.text.storable import require_storable
 from perdure.text.strict_json import dump_json
 

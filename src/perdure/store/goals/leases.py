@@ -9,7 +9,8 @@ from typing import Any
 import orjson
 
 from perdure import failpoints
-from perdure.kernel.ports import FINAL, NOTHING, ClaimedGoal, Ended, Owned, OwnerSilent, Status, Worker
+from perdure.kernel.ports import NOTHING, ClaimedGoal, Ended, Owned, OwnerSilent, Worker
+from perdure.statuses import FINAL, Status
 from perdure.store.goals.append import missing, not_failed
 from perdure.store.goals.heartbeats import Lease
 from perdure.store.goals.rows import BY_ID, summary_of

@@ -24,10 +24,10 @@ from perdure.kernel.ports import (
     ForkedFrom,
     GoalFilter,
     InboxRow,
-    Status,
     Summary,
     Worker,
 )
+from perdure.statuses import Status
 from perdure.store.goals.append import (
     Append,
     json_text,

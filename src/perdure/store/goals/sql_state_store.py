@@ -13,7 +13,6 @@ from perdure.errors import Invalid, Unavailable
 from perdure.kernel.history.deletion import has_fork, not_finished
 from perdure.kernel.ports import (
     ALL_GOALS,
-    FINAL,
     Admit,
     Appended,
     ChangedGoals,
@@ -24,6 +23,7 @@ from perdure.kernel.ports import (
     InboxRow,
     Summary,
 )
+from perdure.statuses import FINAL
 from perdure.store.goals.append import (
     Append,
     json_text,

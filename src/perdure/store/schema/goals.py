@@ -4,7 +4,8 @@ from typing import get_args
 
 import sqlalchemy as sa
 
-from perdure.kernel.ports import MindKind, Status, WaitingFor
+from perdure.kernel.ports import MindKind, WaitingFor
+from perdure.statuses import Status
 from perdure.store.schema.parts import (
     LARGEST_REAL,
     check,

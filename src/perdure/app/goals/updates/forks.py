@@ -14,7 +14,7 @@ from perdure.kernel.history.replay import DamagedEvent, require_unchanged
 from perdure.kernel.ports import GoalFilter, GoalStore, Summary
 
 
-def fork_request(at: Any, before: Any, after: Any, repeat: Any) -> ForkRequest:
+def fork_request(at: Any, *, before: Any = None, after: Any = None, repeat: Any = ()) -> ForkRequest:
     """Return where to fork, checked by type.
 
     Raises: Invalid

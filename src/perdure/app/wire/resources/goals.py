@@ -4,9 +4,10 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from perdure.app.wire.resources.vocabulary import ApprovalKind, GoalStatus, Moment, PersonDecision
+from perdure.app.wire.resources.vocabulary import ApprovalKind, Moment, PersonDecision
 from perdure.kernel.events import Effect, Happened, LimitName, MindKind, Reason
 from perdure.kernel.ports import WaitingFor
+from perdure.statuses import GoalStatus
 
 
 class NextCommand(TypedDict):

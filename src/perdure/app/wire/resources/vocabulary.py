@@ -5,7 +5,6 @@ from importlib import import_module
 from typing import Annotated, Any, Literal, TypeVar
 
 T = TypeVar("T")
-GoalStatus = Literal["running", "interrupted", "waiting", "done", "failed", "cancelled"]
 ApprovalKind = Literal["approval", "question", "unknown", "damaged"]
 PersonDecision = Literal["approve", "deny", "answer", "retry", "skip", "abort"]
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response, StreamingResponse
@@ -13,11 +13,11 @@ from perdure.app.goals.arguments.run_options import Reopening
 from perdure.app.goals.arguments.validate import reached
 from perdure.app.goals.details import read_detail
 from perdure.app.goals.new_goal import NewGoal, of_command, of_flow, of_plan_text
-from perdure.app.goals.query import Filters
 from perdure.app.goals.reader import PAGE_BYTES
 from perdure.app.idempotency import Idempotency
 from perdure.app.wire.goal_view import GoalView
 from perdure.app.wire.resources.goals import Goal, GoalDetail
+from perdure.app.wire.resources.parameters import GoalFilters
 from perdure.app.wire.resources.unions import Event
 from perdure.app.workers.flows import load_flow
 from perdure.errors import Denied, Invalid, NotFound
@@ -38,6 +38,7 @@ from perdure.interfaces.api.schemas.goals import (
 from perdure.interfaces.api.schemas.problems import refusals
 from perdure.interfaces.api.streams import event_stream
 from perdure.kernel.ports import IdempotentCall
+from perdure.statuses import StatusWord
 from perdure.tools.goal_policy import read_policy
 
 
@@ -53,7 +54,6 @@ def _require_plain_path(request: Request) -> None:
 router = APIRouter(prefix="/goals", tags=["goals"], route_class=JsonRoute, dependencies=[Depends(_require_plain_path)])
 
 _HERE = f"{BASE}/goals"
-StatusWord = Literal["running", "interrupted", "open", "waiting", "done", "failed", "cancelled"]
 _TIME = "a time such as 2026-11-16T08:00:00Z, a date, or a duration such as 2h, counted back from now"
 
 
@@ -69,11 +69,13 @@ async def _wanted(  # noqa: PLR0913 (each is a parameter of the query)
     parent: Annotated[str | None, Query(description="Id of the goal that started it as its child.")] = None,
     since: Annotated[str | None, Query(description=f"Created at this time or later: {_TIME}.")] = None,
     until: Annotated[str | None, Query(description=f"Created before this time: {_TIME}.")] = None,
-) -> Filters:
-    return Filters(status=status, flow=flow, key=key, bot=bot, tag=tag, parent=parent, since=since, until=until)
+    queue: Annotated[str | None, Query(description="Queue: `cli`, `server` or `app.NAME`.")] = None,
+) -> GoalFilters:
+    named = GoalFilters(status=status, flow=flow, key=key, bot=bot, tag=tag, parent=parent, queue=queue)
+    return {**named, "since": since, "until": until}
 
 
-Wanted = Annotated[Filters, Depends(_wanted)]
+Wanted = Annotated[GoalFilters, Depends(_wanted)]
 GoalId = str
 _GOAL = Envelope[Goal]
 _STREAM: dict[int | str, dict[str, Any]] = {

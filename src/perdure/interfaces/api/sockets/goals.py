@@ -18,7 +18,7 @@ from perdure.interfaces.api.dependencies import Served, Surface
 from perdure.interfaces.api.sockets.push import refuse, tell
 from perdure.interfaces.api.streams import progress_wire, updates
 from perdure.kernel.events import Event
-from perdure.kernel.ports import Status
+from perdure.statuses import Status
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources import frames as wire

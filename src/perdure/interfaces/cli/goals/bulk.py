@@ -11,9 +11,9 @@ import typer
 from perdure.app import open_home
 from perdure.app.goals.arguments.run_options import RunOptions
 from perdure.app.goals.goals import Goals
-from perdure.app.goals.query import Filters
 from perdure.app.goals.updates.posts import CLEANING_UP
 from perdure.app.wire.goal_view import GoalView
+from perdure.app.wire.resources.parameters import GoalFilters
 from perdure.errors import Conflict, Denied, Invalid, PerdureError
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.command_result import Answer
@@ -23,6 +23,7 @@ from perdure.interfaces.cli.goals.filters import told
 from perdure.interfaces.cli.goals.run_ui.flows import in_folder_of
 from perdure.interfaces.cli.output.terminal import MIN_COLUMNS, cut_to, one_line
 from perdure.interfaces.cli.output.times import short_moment
+from perdure.statuses import FINAL
 
 All = Annotated[bool, typer.Option("--all", help="Without an id and without filters: all goals that it applies to.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
@@ -80,7 +81,7 @@ async def delete_one(goals: Goals, goal: GoalView) -> None:
     await goals.delete(goal.id)
 
 
-DELETE = Verb("delete", "deleted", ("done", "failed", "cancelled"), delete_one)
+DELETE = Verb("delete", "deleted", tuple(sorted(FINAL)), delete_one)
 
 
 def retry_verb(reason: str | None = None) -> Verb:
@@ -94,7 +95,7 @@ def retry_verb(reason: str | None = None) -> Verb:
     return Verb("retry", "retried", ("failed",), retry_one, is_run=True)
 
 
-def is_of_several(goal: str | None, filters: Filters, *, is_all: bool, is_narrowed: bool = False) -> bool:
+def is_of_several(goal: str | None, filters: GoalFilters, *, is_all: bool, is_narrowed: bool = False) -> bool:
     """Tell whether a command means several goals, not one.
 
     Raises: Invalid when it says both or nothing.
@@ -110,7 +111,7 @@ def is_of_several(goal: str | None, filters: Filters, *, is_all: bool, is_narrow
 async def change_many(
     options: Options,
     verb: Verb,
-    filters: Filters,
+    filters: GoalFilters,
     *,
     yes: bool,
     is_wanted: Callable[[GoalView], bool] = lambda _goal: True,
@@ -152,8 +153,8 @@ def _report(verb: Verb, groups: _Groups) -> Iterator[str]:
         yield f"  {each['reason']}" if is_named else f"  {each['id']}: {each['reason']}"
 
 
-async def _matching(goals: Goals, verb: Verb, filters: Filters) -> list[GoalView]:
-    wanted: Filters = {"status": verb.applies_to, **filters}
+async def _matching(goals: Goals, verb: Verb, filters: GoalFilters) -> list[GoalView]:
+    wanted: GoalFilters = {"status": verb.applies_to, **filters}
     found: list[GoalView] = []
     before = None
     while page := await goals.list(limit=_PAGE, before=before, **wanted):

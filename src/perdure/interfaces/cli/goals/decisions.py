@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from perdure.app.goals.goals import Goals
-from perdure.app.goals.query import Filters
 from perdure.app.goals.updates.posts import CLEANING_UP
 from perdure.app.wire.goal_view import GoalView
 from perdure.app.wire.next_commands import DECISIONS
+from perdure.app.wire.resources.parameters import GoalFilters
 from perdure.errors import Conflict, Denied, Invalid, PerdureError
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import Answer
@@ -62,7 +62,7 @@ def register(app: typer.Typer) -> None:
 async def cancel(  # noqa: PLR0913 (each is an option of the command)
     options: Options,
     *,
-    filters: Filters,
+    filters: GoalFilters,
     goal: MaybeGoal = None,
     all_: All = False,
     yes: Yes = False,

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from perdure.app.goals.query import STATUS_WORDS, Filters
+from perdure.app.goals.query import STATUS_WORDS
+from perdure.app.wire.resources.parameters import GoalFilters
 from perdure.interfaces.cli.command import Command, Options
 from perdure.interfaces.cli.command_result import Answer
 from perdure.interfaces.cli.completion import complete_bots, complete_statuses, complete_tags
@@ -71,16 +72,16 @@ def _with_filters(names: tuple[str, ...], fn: Command) -> Command:
     return call
 
 
-def _filters(given: Mapping[str, Any]) -> Filters:
+def _filters(given: Mapping[str, Any]) -> GoalFilters:
     """Return the filters that were given; a list of statuses may have commas."""
     found = {name: value for name, value in given.items() if value is not None and value != []}
     if "status" in found:
         found["status"] = [word.strip() for each in found["status"] for word in each.split(",")]
-    filters: Filters = found  # type: ignore[assignment]  # its keys are those of `_OPTIONS`
+    filters: GoalFilters = found  # type: ignore[assignment]  # its keys are those of `_OPTIONS`
     return filters
 
 
-def told(filters: Filters) -> str:
+def told(filters: GoalFilters) -> str:
     """Write filters as they are typed: `--status failed --since 2h`."""
     words = [f"--{name} {','.join(value) if isinstance(value, list) else value}" for name, value in filters.items()]
     return " ".join(words)

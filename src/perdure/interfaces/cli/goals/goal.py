@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from perdure.app import open_home
-from perdure.app.goals.query import Filters
 from perdure.app.wire.goal_view import GoalView
+from perdure.app.wire.resources.parameters import GoalFilters
 from perdure.errors import Invalid
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import Answer
@@ -55,7 +55,7 @@ def register(app: typer.Typer) -> None:
 async def list_(
     options: Options,
     *,
-    filters: Filters,
+    filters: GoalFilters,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000, metavar="N", help="Maximum number of goals.")] = 50,
 ) -> Answer:
     """List the newest goals that match all filters."""
@@ -65,7 +65,7 @@ async def list_(
     return Answer({"goals": [goal.wire() for goal in goals]}, [table if goals else _none(options, filters)])
 
 
-def _none(options: Options, filters: Filters) -> str:
+def _none(options: Options, filters: GoalFilters) -> str:
     """Say that there is nothing to list, and what to do about it."""
     if filters:
         return f"No goal matches {told(filters)}."

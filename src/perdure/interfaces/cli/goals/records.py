@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from perdure.app import open_home
-from perdure.app.goals.query import Filters, older_than_us
+from perdure.app.goals.query import older_than_us
+from perdure.app.wire.resources.parameters import GoalFilters
 from perdure.errors import Invalid, Unavailable
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import Answer
@@ -79,7 +80,7 @@ def _print(events: Sequence[Event]) -> None:
 async def delete(  # noqa: PLR0913 (each is an option of the command)
     options: Options,
     *,
-    filters: Filters,
+    filters: GoalFilters,
     goal: MaybeGoal = None,
     older_than: Annotated[
         str | None,

@@ -128,7 +128,7 @@ class _Waking:
         if is_held(result.state):
             resume = exact(self.options, "goal", "resume", now.id)
             return Told(now, f"{now.detail} Find the cause, then: {resume}", is_held=True)
-        return Told(now, _why(result), is_bad=now.status in ("failed", "cancelled")) if begun else Told(now, TAKEN)
+        return Told(now, _why(result), is_bad=now.is_final and now.status != "done") if begun else Told(now, TAKEN)
 
 
 def _why(result: RunResult) -> str:

@@ -6,7 +6,7 @@ import typer
 
 from perdure.app import open_home
 from perdure.app.goals.details import detail_of
-from perdure.app.goals.query import Filters
+from perdure.app.wire.resources.parameters import GoalFilters
 from perdure.errors import Invalid
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import Answer
@@ -50,7 +50,7 @@ def register(app: typer.Typer) -> None:
 async def retry(  # noqa: PLR0913 (each is an option of the command)
     options: Options,
     *,
-    filters: Filters,
+    filters: GoalFilters,
     goal: MaybeGoal = None,
     all_: All = False,
     yes: Yes = False,

@@ -13,7 +13,8 @@ from perdure.bots.slugs import require_slug
 from perdure.client.bots import Bots
 from perdure.forge.assembly.assembly import AssemblyResult
 from perdure.forge.assembly.library import Explanation
-from perdure.interfaces.cli.remote.received import Received, first, read_as
+from perdure.interfaces.cli.remote.connection import first
+from perdure.interfaces.cli.remote.received import Received, read_as
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources import bots as wire

@@ -8,7 +8,8 @@ from perdure.app.builder.sessions import SessionView, require_whole_session_id
 from perdure.client.builder import Builder
 from perdure.forge.assembly.assembly import AssemblyResult
 from perdure.forge.assembly.changes import Changes
-from perdure.interfaces.cli.remote.received import Received, first, read_as, read_session
+from perdure.interfaces.cli.remote.connection import first
+from perdure.interfaces.cli.remote.received import Received, read_as, read_session
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources import builder as wire

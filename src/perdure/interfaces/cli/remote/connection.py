@@ -3,10 +3,12 @@
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TypeVar
 
 from perdure.client import Client
 from perdure.errors import NoToken
 
+T = TypeVar("T")
 TOKEN_VARIABLE = "PERDURE_TOKEN"  # noqa: S105 (a name, not a token)
 _HOW = f"`perdure token show` prints it on the machine of the server; give it in the variable {TOKEN_VARIABLE}."
 
@@ -25,3 +27,13 @@ async def connected(url: str) -> AsyncIterator[Client]:
             yield client
     except NoToken as error:
         raise NoToken(f"{url} refuses the token. {_HOW}") from error
+
+
+async def first(limit: int, items: AsyncIterator[T]) -> list[T]:
+    """Return the first items of a list; no page is fetched behind the last of them."""
+    found: list[T] = []
+    async for item in items:
+        found.append(item)
+        if len(found) == limit:
+            break
+    return found

@@ -4,11 +4,12 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Unpack
 
-from perdure.app.goals.query import Filters
 from perdure.app.wire.goal_detail import GoalDetailView
 from perdure.app.wire.goal_view import GoalView
+from perdure.app.wire.resources.parameters import ForkPlace, GoalFilters
 from perdure.client.goals import Goals
-from perdure.errors import Damaged, Invalid, NotFound
+from perdure.errors import Damaged, NotFound
+from perdure.interfaces.cli.remote.connection import first
 from perdure.interfaces.cli.remote.received_goals import ReceivedDetail, read_event, read_goal
 from perdure.kernel.events import Event, Limits
 from perdure.kernel.fold import GoalState, fold
@@ -29,16 +30,10 @@ class ServerGoals:
     def __init__(self, goals: Goals) -> None:
         self._goals = goals
 
-    async def list(self, *, limit: int = 50, **filters: Unpack[Filters]) -> Sequence[GoalView]:
+    async def list(self, *, limit: int = 50, **filters: Unpack[GoalFilters]) -> Sequence[GoalView]:
         """See GoalReader.list."""
-        if filters.pop("queue", None) is not None:
-            raise Invalid("A server does not choose goals by their queue.")
-        found: list[GoalView] = []
-        async for goal in self._goals.each(**filters, limit=min(limit, _PAGE)):  # type: ignore[misc]
-            found.append(read_goal(goal))
-            if len(found) == limit:
-                break
-        return found
+        found = self._goals.each(**filters, limit=min(limit, _PAGE))
+        return [read_goal(goal) for goal in await first(limit, found)]
 
     async def shown(self, name: str) -> GoalDetailView:
         """Return a goal in detail.
@@ -124,14 +119,11 @@ class ServerGoals:
         goal_id: str,
         at: int | None = None,
         *,
-        before: str | None = None,
-        after: str | None = None,
-        repeat: Sequence[str] = (),
         take_key: bool = False,
+        **place: Unpack[ForkPlace],
     ) -> GoalView:
         """See GoalSteering.fork."""
-        name = await self._named(goal_id)
-        return read_goal(await self._goals.fork(name, at, before=before, after=after, repeat=repeat, take_key=take_key))
+        return read_goal(await self._goals.fork(await self._named(goal_id), at, take_key=take_key, **place))
 
     async def _named(self, name: str) -> str:
         """Return the id of the goal that a key has started; any other name as it is.

@@ -1,6 +1,6 @@
 """What a server has sent of Forge and bots, read back for the commands that show it."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -41,16 +41,6 @@ class ReceivedSession(SessionView):
         """See SessionView.wire."""
         session: wire.Session = self.received
         return session
-
-
-async def first(limit: int, items: AsyncIterator[T]) -> list[T]:
-    """Return the first items of a list; no page is fetched behind the last of them."""
-    found: list[T] = []
-    async for item in items:
-        found.append(item)
-        if len(found) == limit:
-            break
-    return found
 
 
 def read_as(model: type[Model], sent: Mapping[str, Any]) -> Model:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Unpack
 
-from perdure.app.goals.query import Filters
 from perdure.app.wire.goal_view import GoalView
+from perdure.app.wire.resources.parameters import ForkPlace, GoalFilters
 from perdure.kernel.events import Event
 from perdure.kernel.fold import GoalState
 
@@ -16,7 +16,7 @@ from perdure.kernel.fold import GoalState
 class GoalReader(Protocol):
     """The goals, as far as they are read."""
 
-    async def list(self, *, limit: int = 50, **filters: Unpack[Filters]) -> Sequence[GoalView]:
+    async def list(self, *, limit: int = 50, **filters: Unpack[GoalFilters]) -> Sequence[GoalView]:
         """Return the newest goals that match all filters."""
         ...
 
@@ -67,10 +67,8 @@ class GoalSteering(Protocol):
         goal_id: str,
         at: int | None = None,
         *,
-        before: str | None = None,
-        after: str | None = None,
-        repeat: Sequence[str] = (),
         take_key: bool = False,
+        **place: Unpack[ForkPlace],
     ) -> GoalView:
         """Make a goal that continues from a point of another one."""
         ...
