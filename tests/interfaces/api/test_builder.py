@@ -447,6 +447,20 @@ async def test_an_id_that_was_used_for_another_frame_is_refused_on_the_same_sock
         assert told["revision"] == 2
 
 
+async def test_a_rejected_answer_that_is_sent_again_does_not_answer_the_turn_that_its_rejection_names(
+    server: Running, token: str, known: httpx.AsyncClient
+) -> None:
+    session_id = (await begun(known))["session_id"]
+    async with opened(server, token, f"/ws/builder/{session_id}") as socket:
+        await heard(socket)
+        await known.post(f"{SESSIONS}/{session_id}/answer", json=FIRST)
+        for _ in range(2):
+            await socket.send(json.dumps({"type": "answer", "answer": {"free_text": "Ada"}, "id": "late"}))
+            told = await heard(socket)
+            assert (told["code"], told["revision"], told["reply_to"]) == ("conflict", 2, "late")
+    assert (await known.get(f"{SESSIONS}/{session_id}")).json()["data"]["revision"] == 2
+
+
 async def test_choices_are_listed_page_by_page_and_removed(known: httpx.AsyncClient) -> None:
     for _ in range(2):
         session_id = (await begun(known))["session_id"]

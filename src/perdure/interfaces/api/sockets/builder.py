@@ -24,7 +24,7 @@ from perdure.text.strict_json import parse_json as parse_strictly
 router = APIRouter()
 
 _MOST_REPLIES = 64
-"""So many replies are kept for frames that are sent again."""
+"""Maximum number of replies that a socket keeps for frames that are sent again; the oldest is dropped first."""
 
 _LONGEST_ID = 100
 
@@ -120,7 +120,14 @@ async def chat(socket: WebSocket, session_id: str, served: Served) -> None:
 
 @dataclass(frozen=True)
 class _Replied:
-    """A frame with an id, and the reply that it gets however often it is sent."""
+    """A frame with an id, and the reply that it gets however often it is sent on this socket.
+
+    This is beside the keys of `app/idempotency.py`, which `_once` gives to frames that change something. A key is
+    stored, holds for every socket and process, and makes a change once; a repetition is answered with what there is
+    now, and a rejected call leaves its key free, so that the repetition is executed. On one socket the latter would be
+    wrong: the rejection of an answer names the turn that is pending now, and the same frame sent again would answer
+    that turn, which its sender had not seen. So here a repetition gets the very reply, a rejection too.
+    """
 
     frame: Frame
     reply: Plain
