@@ -13,20 +13,22 @@ from perdure.interfaces.api.dependencies import BASE, Surface
 from perdure.interfaces.api.sockets import builder, goals
 
 INTRODUCTION = f"""\
-Every call needs the token of the home, `Authorization: Bearer …`; only `/healthz` and `/login` do not. Paths are under
-`{BASE}`, apart from those of the first and the last section. `/openapi.json` has all of it, with every form.
+Every request needs the token of the home, `Authorization: Bearer …`, except `/healthz` and `/login`. Paths are
+relative to `{BASE}`, except in the first and the last section. `/openapi.json` describes every request and response.
 
 - A success is `{{"data", "meta": {{"request_id", "timestamp", "response_time_ms"}}, "_links"}}`.
-- A failure is `application/problem+json`: `type`, `title`, `status`, `detail`, `instance`, `code`, `errors`, `meta`.
-  The codes are those of [errors](errors.md), and the few at the end of this page.
-- In a list `data` is an array; `meta.next_cursor`, given as `cursor`, leads to the next page, and is null at the end.
-- `Idempotency-Key` names one call of the whole API, for a day, or, where it started or forked a goal, as long as that
-  is there: repeated with the same body, it is done once; with another body or path, it is 422.
-- `If-Match` takes an `ETag` that was seen; when that is not what is there any more, nothing is done and it is 412.
-- A body is JSON of at most 1 MiB; what cannot be stored in every database (NUL, half a surrogate pair, NaN, an integer
-  of more than 64 bits) is refused.
+- An error is `application/problem+json`: `type`, `title`, `status`, `detail`, `instance`, `code`, `errors`, `meta`.
+  The codes are those of [errors](errors.md), and those at the end of this page.
+- In a list `data` is an array. `meta.next_cursor`, sent as `cursor`, leads to the next page; it is null on the last
+  page.
+- `Idempotency-Key` identifies one call of the whole API, for a day, or as long as the goal exists that the call
+  started or forked. A repetition with the same body is executed once; with another body or path it is 422.
+- `If-Match` compares an `ETag` that the client has seen with the present one; if they differ, the request is 412 and
+  changes nothing.
+- A body is JSON of at most 1 MiB. Values that not every database can store (NUL, half a surrogate pair, NaN, an
+  integer of more than 64 bits) are rejected.
 
-In the last column `?` is behind what may be left out; what is in `{{}}` is the body.
+In the last column, names with `?` are optional, and names in `{{}}` are fields of the body.
 """
 
 
@@ -35,7 +37,7 @@ def api_page() -> str:
     described = make_routes(cast("Surface", None)).openapi()
     parts = [INTRODUCTION]
     for tag in dict.fromkeys(operation["tags"][0] for _, _, operation in _operations(described)):
-        parts += [f"## {tag.capitalize()}\n", "| call | what it does | takes |", "|---|---|---|"]
+        parts += [f"## {tag.capitalize()}\n", "| call | what it does | parameters |", "|---|---|---|"]
         parts += [
             f"| `{method.upper()} {path.removeprefix(BASE)}` | {_sentences(operation['description'])} "
             f"| {_takes(operation, described)} |"
@@ -45,13 +47,13 @@ def api_page() -> str:
         parts.append("")
     parts += ["## Sockets\n", "| socket | what it does |", "|---|---|"]
     parts += [f"| `{path}` | {_sentences(about)} |" for path, about in _sockets()]
-    parts += ["\n## Codes\n", "| code | status | what is wrong |", "|---|---|---|"]
+    parts += ["\n## Codes\n", "| code | status | meaning |", "|---|---|---|"]
     parts += [f"| `{kind.code}` | {kind.http_status} | {_sentences(kind.__doc__ or '')} |" for kind in _problems()]
     return "\n".join(parts) + "\n"
 
 
 def _problems() -> list[type[PerdureError]]:
-    """Return the errors that only the API tells, or tells with a status of its own."""
+    """Return the errors that only the API has, or has with a different status."""
     own = [kind for kind in vars(problems).values() if getattr(kind, "__module__", "") == problems.__name__]
     return sorted([*own, KeyTaken, NoToken, Over], key=lambda kind: (kind.http_status, kind.code))
 

@@ -26,20 +26,23 @@ from perdure.app.wire.resources.memory import AddedRecord, RelatedMatch, SearchM
 from perdure.client import Client, bots, builder, chat, goals, memory, models
 
 INTRODUCTION = """\
-Begin with the [tutorial](../tutorial.md); how to [write a flow](../how-to/write-a-flow.md) and
-[use the database](../how-to/use-the-database.md), [remember and find](../how-to/remember-and-find.md). What reads or
-writes a home is async, except the four functions for a memory log alone; code that is not async uses
-[`perdure.sync`](#perduresync). `from perdure import …` imports a name when it is first asked for, so `import perdure`
-costs next to nothing. What changes a goal needs its whole id; what only reads it accepts a unique prefix. In
-signatures, `P` stands for the parameters of the function or flow that is given, and `T` for its result.
-Every error is one of [these](errors.md).
+Start with the [tutorial](../tutorial.md). The guides [write a flow](../how-to/write-a-flow.md), [use the
+database](../how-to/use-the-database.md) and [use the memory](../how-to/remember-and-find.md) explain the API by
+example.
+
+- Functions that read or write a home are async, except the four functions for a memory log alone. Sync code uses
+  [`perdure.sync`](#perduresync).
+- `from perdure import …` imports a name at its first use, so `import perdure` is fast.
+- Functions that change a goal need its whole id; functions that only read accept a unique prefix.
+- In signatures, `P` stands for the parameters of the given function or flow, and `T` for its result.
+- All errors are listed in [errors](errors.md).
 """
 
 CLIENT_INTRODUCTION = """\
-`from perdure.client import Client`: the goals, interviews, bots and memory of a [server](../how-to/serve-over-http.md),
-from another process. All is async. Every error is one of [these](errors.md), as the server tells it, or `Unavailable`
-when it does not answer; what cannot be sent is `Invalid`, before anything is. A `key` names one call: repeated, it is
-done once.
+`from perdure.client import Client` gives access to the goals, interviews, bots and memory of a
+[server](../how-to/serve-over-http.md) from another process. All methods are async. They raise the
+[errors](errors.md) that the server reports, or `Unavailable` if it does not respond; values that cannot be sent
+raise `Invalid` before a request is made. A `key` identifies one call: a repetition is executed once.
 """
 
 GOALS = (
@@ -166,14 +169,14 @@ def _flows() -> list[str]:
         *_function("current_goal", level=2),
         *_section("`StepFailed`", perdure.StepFailed),
         "## `perdure.testing`\n",
-        "How to [test a flow](../how-to/test-a-flow.md).\n",
+        "See [test a flow](../how-to/test-a-flow.md).\n",
         *_function("home", perdure.testing),
         "### `p.clock`\n",
         _prose(perdure.testing.ManualClock),
         *(line for name in TEST_CLOCK for line in _member(perdure.testing.ManualClock, name, "p.clock")),
         *(line for name in TEST_HOME for line in _member(perdure.testing.TemporaryHome, name, "p")),
         "## `perdure.sync`\n",
-        "For code that is not async.\n",
+        "The API for sync code.\n",
         *_function("open", perdure.sync),
         "### `wait`\n",
         f"```py\n{_call(perdure.sync.Wait.__call__, 'wait')}\n```\n",
@@ -188,8 +191,8 @@ def client_page() -> str:
         *_section("`Client`", Client),
         *_member(Client, "request", "client"),
         *(line for kind, name in CLIENT for each in _public(kind) for line in _member(kind, each, name)),
-        "## What comes back\n",
-        "Plain dictionaries, with these keys. An `Event` has the keys of `GoalEvent` whatever its `type` is; its"
+        "## Types of results\n",
+        "Results are dictionaries with these keys. An `Event` has the keys of `GoalEvent` for every `type`; its"
         " `payload` and every other resource are described by `/openapi.json`.\n",
         *(line for name, shape in RESOURCES for line in (f"### `{name}`\n", _prose(shape), _resource_fields(shape))),
     ]
@@ -237,7 +240,7 @@ def _call(function: Callable[..., Any], called: str) -> str:
     inner = inspect.unwrap(function)
     node = ast.parse(textwrap.dedent(inspect.getsource(inner))).body[0]
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        raise TypeError(f"{called} is no function.")
+        raise TypeError(f"{called} is not a function.")
     before, after = _around(node, function, called)
     return _line(f"{before}{called}", _parameters(node.args, inner.__globals__), after)
 

@@ -1,5 +1,7 @@
 """Write the reference pages that are generated from the code: commands, settings, tables, the APIs."""
 
+import itertools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -43,22 +45,40 @@ def _commands() -> str:
     tree = typer.main.get_command(build())
     common = {name.replace("_", "-") for name in COMMON}
     parts = [
-        "Results go to standard output, everything else to standard error. Exit codes: [errors](errors.md).\n",
-        "Every command takes:\n",
+        "Results go to standard output, all other text to standard error. [Exit codes](errors.md).\n",
+        "Options of every command:\n",
         *_options(next(commands(tree))[1], common, is_common=True),
-        "\n`perdure --version` answers before anything else is loaded.",
+        "\n`perdure --version` prints the version without loading anything else.",
     ]
-    for path, command in commands(tree):
-        arguments = [_argument(parameter) for parameter in command.params if parameter.param_type_name == "argument"]
-        parts.append(f"\n## `{' '.join([*path, *arguments])}`\n")
-        parts.append(" ".join((command.help or "").split()))
-        own = [
-            *(f"- `{_argument(p)}`: {p.help}" for p in command.params if p.param_type_name == "argument"),
-            *_options(command, common, is_common=False),
-        ]
-        if own:
-            parts += ["", *own]
+    documented = [(path, command) for path, command in commands(tree) if path[-1] != "ls"]
+    documented.sort(key=lambda each: len(each[0]) > 2)
+    for group, members in itertools.groupby(documented, _group):
+        parts.append(f"\n## `{group}`")
+        for path, command in members:
+            parts += _command(path, command, common)
     return "\n".join(parts) + "\n"
+
+
+def _group(each: tuple[tuple[str, ...], Any]) -> str:
+    path, _ = each
+    return " ".join(path[:2]) if len(path) > 2 else path[0]
+
+
+def _command(path: tuple[str, ...], command: Any, common: set[str]) -> list[str]:
+    arguments = [_argument(parameter) for parameter in command.params if parameter.param_type_name == "argument"]
+    own = [
+        *(f"- `{_argument(p)}`: {_as_code(p.help)}" for p in command.params if p.param_type_name == "argument"),
+        *_options(command, common, is_common=False),
+    ]
+    heading = f"\n### `{' '.join([*path, *arguments])}`\n"
+    alias = f" Short: `{' '.join(path[:-1])} ls`." if path[-1] == "list" else ""
+    return [heading, _as_code(command.help) + alias, *(["", *own] if own else [])]
+
+
+def _as_code(text: str | None) -> str:
+    """Return a help text as one line of Markdown, with options and variables as code."""
+    line = " ".join((text or "").split())
+    return re.sub(r"(?<![\w`-])(--[a-z][a-z-]*|[A-Z]+_[A-Z_]+)(?![\w`])", r"`\1`", line)
 
 
 def _argument(parameter: Any) -> str:
@@ -69,7 +89,7 @@ def _argument(parameter: Any) -> str:
 def _options(command: Any, common: set[str], *, is_common: bool) -> list[str]:
     options = [p for p in command.params if p.param_type_name == "option"]
     chosen = [p for p in options if (p.opts[0].removeprefix("--") in common) is is_common]
-    return [f"- `{', '.join(p.opts)}{' ' + p.metavar if p.metavar else ''}`: {p.help}" for p in chosen]
+    return [f"- `{', '.join(p.opts)}{' ' + p.metavar if p.metavar else ''}`: {_as_code(p.help)}" for p in chosen]
 
 
 def _settings() -> str:
@@ -80,12 +100,12 @@ def _settings() -> str:
     ]
     return "\n".join(
         [
-            "A flag wins over the environment, the environment over `config.toml` in the home, that over the default.",
-            "Of several variables, the first that is set counts; an empty one counts as not set. A key in",
-            "`config.toml` that does not exist is an error. `perdure config show --origin` says what won.",
-            "Nothing in the current folder is read. A name with a dot is in a table: `[memory]`, then",
-            "`enabled = false`. A mistake in the table `memory`, or in one of its variables, breaks the memory only.\n",
-            "| setting | flag | environment | `config.toml` | default | what it is |",
+            "The order of precedence is: flag, environment, `config.toml` in the home, default. Of several variables,",
+            "the first that is set applies; an empty variable counts as not set. An unknown key in `config.toml` is an",
+            "error. `perdure config show --origin` prints the origin of each value. Files in the current folder are",
+            "not read. A name with a dot is a key in a table: `[memory]`, then `enabled = false`. An error in the",
+            "table `memory`, or in one of its variables, disables only the memory.\n",
+            "| setting | flag | environment | `config.toml` | default | meaning |",
             "|---|---|---|---|---|---|",
             *rows,
             "",
@@ -96,11 +116,11 @@ def _settings() -> str:
             "| `price` | `{input, output, cache_read?, cache_write?}` in USD per million tokens; default: as known. |",
             "| `api_key` | `secret:NAME`: the key is in the variable NAME, or stored by `perdure model login`. |",
             "",
-            "Commands that [work with a server](../how-to/share-a-server.md) read these two:\n",
-            "| flag | environment | what it is |",
+            "Commands that [use a server](../how-to/share-a-server.md) read these two:\n",
+            "| flag | environment | meaning |",
             "|---|---|---|",
-            "| `--url` | `PERDURE_URL` | The server to work with, instead of a home. |",
-            "|  | `PERDURE_TOKEN` | The token of that server, as `perdure token show` prints it there. |",
+            "| `--url` | `PERDURE_URL` | The server to use instead of a home. |",
+            "|  | `PERDURE_TOKEN` | The token of that server; `perdure token show` prints it there. |",
             "",
         ]
     )
@@ -108,13 +128,13 @@ def _settings() -> str:
 
 def _database() -> str:
     parts = [
-        "The tables, on SQLite and PostgreSQL alike. Times are microseconds since 1970, UTC. Every rule below is kept",
-        "by the database itself. Two views add what other tables say: `task_list` has `depends_on` and `blocked_by`,",
+        "The tables are the same on SQLite and PostgreSQL. Times are microseconds since 1970, UTC. The database",
+        "enforces every rule below. Two views join other tables: `task_list` has `depends_on` and `blocked_by`,",
         "`requirement_list` has `linked_features`, each a JSON array in the order of creation.\n",
     ]
     for table in sorted(metadata.tables.values(), key=lambda table: table.name):
         parts.append(f"## `{table.name}`\n")
-        parts += ["| column | type | |", "|---|---|---|"]
+        parts += ["| column | type | notes |", "|---|---|---|"]
         parts += [f"| `{column.name}` | {_type(column)} | {_about(column)} |" for column in table.columns]
         parts += ["", *_rules(table), ""]
     return "\n".join(parts)
@@ -144,7 +164,7 @@ def _rules(table: sa.Table) -> list[str]:
             lines.append(f"- unique: `{', '.join(constraint.columns.keys())}`")
         if isinstance(constraint, sa.ForeignKeyConstraint):
             target = ", ".join(element.target_fullname for element in constraint.elements)
-            also = "; goes with it" if constraint.ondelete == "CASCADE" else ""
+            also = "; deleted with it" if constraint.ondelete == "CASCADE" else ""
             lines.append(f"- reference: `{', '.join(constraint.column_keys)}` → `{target}`{also}")
     lines += [
         f"- {'unique index' if index.unique else 'index'} `{index.name}`: "
