@@ -6,13 +6,35 @@ the text that was written, and the hash of each event covers that text and the h
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, NotRequired
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import orjson
-from typing_extensions import TypedDict
 
 from perdure.errors import Conflict, Damaged, Invalid
+from perdure.kernel.bodies.calls import (
+    Ask,
+    Decision,
+    DecisionKind,
+    Effect,
+    Happened,
+    OutcomeUnknown,
+    ToolCall,
+    ToolError,
+    ToolOutput,
+    Wait,
+)
+from perdure.kernel.bodies.goal import (
+    ForkedFrom,
+    GoalBegun,
+    LimitName,
+    Limits,
+    MindKind,
+    MindSpec,
+    ParentCall,
+    PolicySpec,
+    RuleSpec,
+)
 from perdure.kernel.history.codec import Codec
 from perdure.kernel.history.frozen import constructor
 from perdure.kernel.history.payloads import Layout
@@ -20,97 +42,61 @@ from perdure.kernel.history.upcasters import upcast
 from perdure.moments import iso
 from perdure.text.strict_json import require_finite
 
+__all__ = [
+    "FRAME_BYTES",
+    "NO_HASH",
+    "SCHEMA_VERSION",
+    "Action",
+    "Ask",
+    "Body",
+    "Cancel",
+    "Decision",
+    "DecisionKind",
+    "Effect",
+    "Event",
+    "ForkedFrom",
+    "GoalBegun",
+    "Happened",
+    "Head",
+    "Hold",
+    "LimitName",
+    "LimitRaised",
+    "Limits",
+    "Message",
+    "MindKind",
+    "MindSpec",
+    "OutcomeUnknown",
+    "ParentCall",
+    "PolicySpec",
+    "Reason",
+    "Released",
+    "Reopened",
+    "RuleSpec",
+    "Signal",
+    "Termination",
+    "ToolCall",
+    "ToolError",
+    "ToolOutput",
+    "Wait",
+    "content_of",
+    "decode",
+    "encode",
+    "expected_hash",
+    "fingerprint",
+    "is_same_content",
+    "make_event",
+    "seal",
+    "size_of",
+    "unreadable",
+]
+
 SCHEMA_VERSION = 2
 NO_HASH = bytes(32)
 """Stands before the first event of a goal."""
 FRAME_BYTES = 400
 """How many bytes of JSON an event has at most beside its payload: ids, seq, type, timestamp and hash."""
 
-Effect = Literal["pure", "idempotent", "once"]
-DecisionKind = Literal["approve", "deny", "answer", "retry", "skip", "abort", "elapsed", "cancel"]
 Reason = Literal["done", "failed", "blocked", "no_progress", "repeated_failure", "cancelled", "fatal_error"]
-LimitName = Literal["iterations", "tokens", "usd", "seconds"]
-Happened = Literal["yes", "no", "unknown"]
-MindKind = Literal["command", "plan", "flow", "model"]
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How much a goal may use; None is no limit."""
-
-    iterations: int | None = None
-    tokens: int | None = None
-    usd: float | None = None
-    seconds: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class MindSpec:
-    """What decides, as written into the goal's first event: all that a resume needs to make the same mind again."""
-
-    kind: MindKind
-    plan: str | None = None
-    flow: str | None = None
-    """The name of the flow."""
-    at: str | None = None
-    """Where to import the flow from, `module:qualname`."""
-    args: Any = None
-    shell: bool | None = None
-    cleanup: bool | None = None
-    options: dict[str, Any] | None = None
-    """What only a mind of this kind reads."""
-
-
-class RuleSpec(TypedDict):
-    """A verdict on the calls of a tool, by patterns at dotted paths of their arguments."""
-
-    tool: str
-    verdict: Literal["allow", "ask", "deny"]
-    arguments: NotRequired[dict[str, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class PolicySpec:
-    """What judges the calls that a model decides in a goal, as it was given at the start."""
-
-    preset: str = "ask"
-    rules: tuple[RuleSpec, ...] = ()
-    """Beside those of the preset."""
-    yes: bool = False
-    """What is only asked about counts as approved."""
-
-
-@dataclass(frozen=True, slots=True)
-class ForkedFrom:
-    """The last event that a fork shares with the goal it was made from."""
-
-    goal_id: str
-    seq: int
-
-
-@dataclass(frozen=True, slots=True)
-class ParentCall:
-    """The call of a goal that started a child goal."""
-
-    goal_id: str
-    call_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class GoalBegun:
-    """A goal, and all that it was started with."""
-
-    text: str
-    mind: MindSpec
-    bot: str | None = None
-    limits: Limits = field(default_factory=Limits)
-    workdir: str | None = None
-    forked_from: ForkedFrom | None = None
-    parent: ParentCall | None = None
-    voided: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    policy: PolicySpec | None = None
-    """Null: a person is asked about each call of a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,106 +104,6 @@ class Message:
     """The mind said something."""
 
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCall:
-    """The intent to run a tool, recorded before it starts; `until` is when it times out."""
-
-    call_id: str
-    step: str
-    tool: str
-    arguments: dict[str, Any]
-    effect: Effect
-    attempt: int = 1
-    until: str | None = None
-    by: str | None = None
-    """Who decided it: `person`, `plan`, `flow` or `model:<bot>`; null: as the kind of the goal's mind says."""
-    after: str | None = None
-    """The call that has to be settled before this one can start."""
-    child: str | None = None
-    """The goal that it starts; the end of that goal is its outcome."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """A question to a person; `until` is when the flow stops waiting for an answer."""
-
-    call_id: str
-    step: str
-    question: str
-    options: tuple[str, ...] | None = None
-    until: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """A wait for a moment, for a signal, or for a signal until a moment."""
-
-    call_id: str
-    step: str
-    until: str | None = None
-    signal: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ToolError:
-    """Why a call or a goal failed; what a Python exception adds is null where there was none."""
-
-    code: str
-    message: str
-    type: str | None = None
-    """The class of the exception, `module:QualName`."""
-    args: Any = None
-    """The arguments of the exception, if they are JSON."""
-    traceback: str | None = None
-    """The user's frames with their source lines, without local variables."""
-    retryable: bool | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ToolOutput:
-    """The outcome of a call; recorded at most once, and what was recorded is never run again.
-
-    A pure step of a flow has no intent of its own: its outcome says which step it was, too.
-    """
-
-    call_id: str
-    ok: bool = True
-    output: Any = None
-    error: ToolError | None = None
-    duration_ms: int = 0
-    usage: dict[str, Any] | None = None
-    step: str | None = None
-    digest: str | None = None
-    effect: Effect | None = None
-    meta: dict[str, Any] | None = None
-    """What the step recorded about itself; it is not compared."""
-    happened: Happened | None = None
-    """Of a `once` call that was cancelled or has raised: whether it had its effect, as far as its check knows."""
-    retry_after_s: float | None = None
-    """Of a step of a flow that failed: when it is tried again, from its end; null if it is not, or at once."""
-    tool: str = "step"
-    """Of a call without an intent: its tool. Any other call names it in its intent."""
-
-
-@dataclass(frozen=True, slots=True)
-class OutcomeUnknown:
-    """A call was begun and nobody knows how it ended; it waits for a decision."""
-
-    call_id: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """A person, a policy, a timer or the flow itself settled an open call."""
-
-    call_id: str
-    decision: DecisionKind
-    value: Any = None
-    by: str = "person"
-    shown_sha256: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

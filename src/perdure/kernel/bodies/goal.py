@@ -1,0 +1,88 @@
+"""How a goal begins: its first event, and what that says about the mind, the limits and the policy."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+LimitName = Literal["iterations", "tokens", "usd", "seconds"]
+MindKind = Literal["command", "plan", "flow", "model"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a goal may use; None is no limit."""
+
+    iterations: int | None = None
+    tokens: int | None = None
+    usd: float | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MindSpec:
+    """What decides, as written into the goal's first event: all that a resume needs to make the same mind again."""
+
+    kind: MindKind
+    plan: str | None = None
+    flow: str | None = None
+    """The name of the flow."""
+    at: str | None = None
+    """Where to import the flow from, `module:qualname`."""
+    args: Any = None
+    shell: bool | None = None
+    cleanup: bool | None = None
+    options: dict[str, Any] | None = None
+    """What only a mind of this kind reads."""
+
+
+class RuleSpec(TypedDict):
+    """A verdict on the calls of a tool, by patterns at dotted paths of their arguments."""
+
+    tool: str
+    verdict: Literal["allow", "ask", "deny"]
+    arguments: NotRequired[dict[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySpec:
+    """What judges the calls that a model decides in a goal, as it was given at the start."""
+
+    preset: str = "ask"
+    rules: tuple[RuleSpec, ...] = ()
+    """Beside those of the preset."""
+    yes: bool = False
+    """What is only asked about counts as approved."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForkedFrom:
+    """The last event that a fork shares with the goal it was made from."""
+
+    goal_id: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class ParentCall:
+    """The call of a goal that started a child goal."""
+
+    goal_id: str
+    call_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class GoalBegun:
+    """A goal, and all that it was started with."""
+
+    text: str
+    mind: MindSpec
+    bot: str | None = None
+    limits: Limits = field(default_factory=Limits)
+    workdir: str | None = None
+    forked_from: ForkedFrom | None = None
+    parent: ParentCall | None = None
+    voided: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    policy: PolicySpec | None = None
+    """Null: a person is asked about each call of a model."""
