@@ -106,8 +106,9 @@ class CountingMind:
         self.each_s: list[float] = []
         self._last = time.perf_counter()
 
-    async def prepare(self, state: GoalState) -> None:
+    async def prepare(self, state: GoalState, tools: Toolbox) -> Sequence[Body]:  # noqa: ARG002 (as the port says)
         """See Mind.prepare."""
+        return ()
 
     async def close(self) -> None:
         """See Mind.close."""

@@ -18,6 +18,7 @@ from bench.flows import searching
 from bench.measure import scratch
 from bench.table import Counted, Target, Timed
 from perdure import DatabaseClient, Perdure
+from perdure.kernel.calls.toolbox import Toolbox
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.history.replay import require_unchanged
 from perdure.minds.flow.mind import FlowMind
@@ -132,5 +133,5 @@ async def _read(home: Path) -> GoalState:
 async def _resume(home: Path) -> None:
     state = await _read(home)
     mind = FlowMind(searching, state.begun.mind.args)
-    await mind.prepare(state)
+    await mind.prepare(state, Toolbox())
     await mind.close()

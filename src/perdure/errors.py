@@ -9,7 +9,7 @@
     ├── Denied            denied        403     1   not allowed
     │   └── NoToken       no_token      401     1   a server was shown no token, or a wrong one
     ├── Waiting           waiting       409     5   a person has to decide first
-    │   └── GoalWaiting   waiting       409     5   a goal waits; exit code 6 when it waits for a limit to be raised
+    │   └── GoalWaiting   waiting       409     5   a goal waits; exit code 6 when for a limit, 8 when for a model
     ├── Exhausted         exhausted     429     6   a limit or budget is used up
     ├── Damaged           damaged       500     7   stored data is not what was written
     ├── Unavailable       unavailable   503     8   something outside does not answer
@@ -169,7 +169,7 @@ class OpenQuestion(Protocol):
 
 
 class GoalWaiting(Waiting):
-    """A goal cannot continue by itself: it waits for a person, a signal, a timer, a limit or a release."""
+    """A goal cannot continue by itself: it waits for a person, a model, a signal, a timer, a limit or a release."""
 
     title = "Goal waiting"
 
@@ -185,10 +185,13 @@ class GoalWaiting(Waiting):
         unknown: Sequence[str] = (),
         deadlines: Mapping[str, str] | None = None,
         children: Sequence[str] = (),
+        failure: str | None = None,
     ) -> None:
         waits = _waited_for(waiting_for, _asked(questions, deadlines or {}), signals, due_at, unknown, deadlines or {})
         if waiting_for == "child":
             waits = "; ".join(["a child", *children])
+        elif waiting_for == "model" and failure:
+            waits = f"a model: {failure.removesuffix('.')}"
         super().__init__(f"{id} waits for {waits}.")
         self.id = id
         self.waiting_for = waiting_for
@@ -202,6 +205,8 @@ class GoalWaiting(Waiting):
         """The steps whose outcome is unknown: each waits for a decision."""
         if waiting_for == "limit":
             self.exit_code = Exhausted.exit_code
+        elif waiting_for == "model":
+            self.exit_code = Unavailable.exit_code
 
     def __str__(self) -> str:
         return "\n".join([self.detail, *_suggested(self.next)])
@@ -279,7 +284,7 @@ def _waited_for(
         "signal": ", ".join(f"{name}{_until(name, deadlines)}" for name in signals),
         "timer": "" if due_at is None else f"due at {due_at.isoformat(timespec='seconds')}",
     }.get(waiting_for)
-    others = {"limit": "a limit to be raised", "hold": "its release after a crash loop"}
+    others = {"limit": "a limit to be raised", "hold": "its release after a crash loop", "message": "the next message"}
     what = others.get(waiting_for, f"a {waiting_for}")
     return f"{what}: {listed}" if listed else what
 

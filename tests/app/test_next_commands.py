@@ -270,7 +270,8 @@ def test_a_state_of_another_moment_is_not_used() -> None:
 def test_a_list_has_a_command_for_every_wait(waiting_for: WaitingFor) -> None:
     row = Summary("g", "g", "flow", "waiting", NOW_US, NOW_US, 3, waiting_for=waiting_for, due_us=NOW_US)
     [found] = next_commands(row, now_us=NOW_US)
-    assert found.command in {f"perdure goal {verb} g" for verb in ("show", "resume", "watch")}
+    expected = {*(f"perdure goal {verb} g" for verb in ("show", "resume", "watch")), "perdure chat --resume g"}
+    assert found.command in expected
 
 
 @pytest.mark.parametrize("status", get_args(Status))

@@ -15,6 +15,7 @@ from perdure.kernel.events import (
     Hold,
     Message,
     MindSpec,
+    ModelTurn,
     OutcomeUnknown,
     Released,
     Signal,
@@ -24,10 +25,11 @@ from perdure.kernel.events import (
 from perdure.kernel.fold import fold
 from perdure.kernel.journal import Journal, JournalDeps
 from perdure.kernel.ports import Worker
-from tests.contracts.histories import HELLO, OTHER, WORKER, Stored, begin
+from tests.contracts.histories import OTHER, WORKER, Stored, begin
 
 CALL = ToolCall("a.1", "a", "exec", {}, "idempotent")
 QUESTION = Ask("b.1", "b", "Sure?")
+CONTEXT = Message("hello", "context", "memory")
 HELD = Hold("crash_loop", 3)
 PROGRESS: tuple[Body, ...] = (
     ToolOutput("a.1", ok=True),
@@ -35,9 +37,11 @@ PROGRESS: tuple[Body, ...] = (
     Decision("b.1", "answer", "yes"),
     Signal("paid", 1),
     Released(),
+    Message("hello"),
+    ModelTurn(1, "m:one", "m"),
 )
 NO_PROGRESS: tuple[Body, ...] = (
-    Message("hello"),
+    CONTEXT,
     OutcomeUnknown("a.1", "It may have happened."),
     Decision("b.1", "elapsed", by="timer"),
     HELD,
@@ -132,7 +136,7 @@ async def test_many_appends_in_a_row_keep_the_deaths_until_one_is_progress(store
     """SQLite has a shorter append for goals without deaths."""
     journal = await killed(stored, times=2)
     seen = []
-    for body in (HELLO, HELLO, ToolOutput("a.1", ok=True), HELLO):
+    for body in (CONTEXT, CONTEXT, ToolOutput("a.1", ok=True), CONTEXT):
         journal.record(body)
         await journal.commit()
         seen.append(await deaths(stored))
@@ -144,7 +148,7 @@ async def test_appends_of_one_group_each_have_deaths_of_their_own(stored: Stored
     names = [f"g{number}" for number in range(9)]
     journals = [await killed(stored, name, times=number % 3) for number, name in enumerate(names)]
     for journal, number in zip(journals, count()):
-        journal.record(HELLO if number < 6 else ToolOutput("a.1", ok=True))
+        journal.record(CONTEXT if number < 6 else ToolOutput("a.1", ok=True))
     await asyncio.gather(*(journal.commit() for journal in journals))
     assert [await deaths(stored, name) for name in names] == [0, 1, 2, 0, 1, 2, 0, 0, 0]
 

@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from perdure.kernel.events import Event, ToolCall
-from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.fold import GoalState
+from perdure.kernel.history.call_state import CallState
 from perdure.kernel.history.replay import replay
 from perdure.kernel.ports import Summary
 from tests.faults.outside import Outside

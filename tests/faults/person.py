@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 
 from perdure.kernel.events import Ask, ToolCall, Wait
-from perdure.kernel.fold import CallState, GoalState, fold
+from perdure.kernel.fold import GoalState, fold
+from perdure.kernel.history.call_state import CallState
 from perdure.kernel.ports import Ended, GoalStore
 from tests.faults.outside import Outside
 from tests.faults.programs import NEVER

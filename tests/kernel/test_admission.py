@@ -2,7 +2,7 @@
 
 import pytest
 
-from perdure.kernel.events import Ask, Body, Decision, Event, Message, Termination, ToolCall, ToolOutput, decode
+from perdure.kernel.events import Ask, Body, Decision, Event, Termination, ToolCall, ToolOutput, decode
 from perdure.kernel.mind import Proposal
 from tests.kernel.world import FixedPolicy, World
 
@@ -111,7 +111,6 @@ async def test_events_are_told_when_they_are_durable(world: World) -> None:
 @pytest.mark.parametrize(
     ("decisions", "reason"),
     [
-        ([Proposal([Message(str(i))]) for i in range(9)], "no_progress"),
         ([Proposal([call(f"s{i}", argv=["same"])]) for i in range(9)], None),
         (
             [Proposal([ToolCall(f"x.{i}", "x", "exec", {"argv": ["same"]}, "once", i)]) for i in range(1, 9)],
@@ -119,7 +118,7 @@ async def test_events_are_told_when_they_are_durable(world: World) -> None:
         ),
         ([Proposal([ToolCall(f"x.{i}", "x", "fly", {"i": i}, "once", i)]) for i in range(1, 9)], "repeated_failure"),
     ],
-    ids=["messages only", "same call, other results", "same call, same result", "same error"],
+    ids=["same call, other results", "same call, same result", "same error"],
 )
 async def test_a_model_that_goes_round_in_circles_is_stopped_the_third_time(
     world: World, decisions: list[Proposal], reason: str | None

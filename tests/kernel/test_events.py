@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure import Conflict, Damaged, Invalid
+from perdure.kernel.conversation.parts import Opaque, Part, TextPart, ThinkingPart, TokenUsage, ToolCallPart
 from perdure.kernel.events import (
     NO_HASH,
     SCHEMA_VERSION,
@@ -23,12 +24,16 @@ from perdure.kernel.events import (
     Head,
     Hold,
     LimitRaised,
+    LimitReached,
     Limits,
     Message,
     MindSpec,
+    ModelFailure,
+    ModelTurn,
     OutcomeUnknown,
     ParentCall,
     PolicySpec,
+    Prompt,
     Released,
     Reopened,
     Signal,
@@ -36,6 +41,7 @@ from perdure.kernel.events import (
     ToolCall,
     ToolError,
     ToolOutput,
+    TranscriptSummary,
     Wait,
     decode,
     encode,
@@ -123,6 +129,27 @@ policies = st.builds(
     yes=st.booleans(),
 )
 
+opaques = st.none() | st.builds(
+    Opaque,
+    provider=text,
+    id=st.none() | text,
+    signature=st.none() | text,
+    details=st.none() | st.dictionaries(text, values, max_size=2),
+)
+parts: st.SearchStrategy[Part] = st.one_of(
+    st.builds(TextPart, text=text, opaque=opaques),
+    st.builds(ThinkingPart, text=text, opaque=opaques),
+    st.builds(
+        ToolCallPart,
+        call_id=text,
+        tool=text,
+        arguments=st.none() | st.dictionaries(text, values, max_size=2),
+        arguments_text=st.none() | text,
+        opaque=opaques,
+    ),
+)
+numbers = st.integers(0, 99)
+usages = st.builds(TokenUsage, numbers, numbers, numbers, numbers, numbers, estimated=st.booleans())
 bodies: st.SearchStrategy[Body] = st.one_of(
     st.builds(
         GoalBegun,
@@ -144,7 +171,62 @@ bodies: st.SearchStrategy[Body] = st.one_of(
         voided=several,
         tags=several,
     ),
-    st.builds(Message, text=text),
+    st.builds(Message, text=text, role=st.sampled_from(["user", "context"]), by=text, refs=several),
+    st.builds(
+        Prompt,
+        sha256=text,
+        model=text,
+        system=text,
+        tools=st.lists(
+            st.fixed_dictionaries(
+                {
+                    "name": text,
+                    "description": text,
+                    "effect": effects,
+                    "source": text,
+                    "parameters": st.dictionaries(text, values, max_size=2),
+                }
+            ),
+            max_size=2,
+        ).map(tuple),
+        settings=st.dictionaries(text, values, max_size=2),
+    ),
+    st.builds(
+        ModelTurn,
+        turn=st.integers(1, 9),
+        model=text,
+        provider=text,
+        parts=st.lists(parts, max_size=4).map(tuple),
+        finish_reason=st.sampled_from(["stop", "tool_calls", "empty"]),
+        usage=usages,
+        cost_usd=st.none() | st.floats(0, 9),
+        duration_ms=st.integers(0, 9),
+        first_token_ms=st.none() | st.integers(0, 9),
+        attempts=st.integers(1, 4),
+        response_id=st.none() | text,
+        request_sha256=st.none() | text,
+        truncated=st.booleans(),
+    ),
+    st.builds(
+        TranscriptSummary,
+        from_seq=st.integers(1, 9),
+        to_seq=st.integers(1, 9),
+        text=text,
+        model=text,
+        usage=usages,
+        cost_usd=st.none() | st.floats(0, 9),
+    ),
+    st.builds(
+        ModelFailure,
+        model=text,
+        provider=text,
+        code=st.sampled_from(["auth", "timeout"]),
+        message=text,
+        attempts=st.integers(1, 4),
+        retry_at=st.none() | text,
+        next=st.none() | text,
+    ),
+    st.builds(LimitReached, name=st.sampled_from(["tokens", "usd"]), left=st.floats(0, 9), needed=st.floats(0, 9)),
     tool_calls(),
     waits(),
     outputs(),
@@ -182,7 +264,7 @@ bodies: st.SearchStrategy[Body] = st.one_of(
 )
 
 
-_LEFT_OUT_AT_FIRST = ("meta", "happened", "until", "by", "after", "child")
+_LEFT_OUT_AT_FIRST = ("meta", "happened", "until", "by", "after", "child", "turn", "model", "chat", "bot_version")
 _FAILED = {"call_id": "a.1", "ok": False, "error": {"code": "exit", "message": "2"}}
 
 
@@ -204,6 +286,9 @@ def test_a_payload_with_every_field_is_read_as_the_same_body(body: Body) -> None
         del whole["step"], whole["digest"], whole["effect"]
     if event.type == "action":
         whole["kind"] = event.content()["kind"]
+    if isinstance(body, ModelTurn):
+        kinds = [each["kind"] for each in event.content().get("parts", [])]
+        whole["parts"] = [{"kind": kind, **part} for kind, part in zip(kinds, whole["parts"], strict=True)]
     assert decode(replace(event, payload=json.dumps(whole))) == body
 
 
@@ -345,8 +430,18 @@ def test_an_event_that_cannot_be_read_is_named_by_its_seq(name: str, payload: st
     ("name", "payload", "what"),
     [
         ("action", '{"kind": "dance"}', "action 'dance'"),
-        ("model_turn", "{}", "type 'model_turn'"),
-        ("message", '{"text": "hello"}', "type 'message'"),
+        ("rewind", '{"text": "hello"}', "type 'rewind'"),
+        ("message", '{"text": "hello", "mood": 1}', "field 'mood'"),
+        (
+            "model_turn",
+            '{"turn": 1, "model": "a:b", "provider": "a", "parts": [{"kind": "image"}]}',
+            r"field \"parts\.kind 'image'\"",
+        ),
+        (
+            "model_turn",
+            '{"turn": 1, "model": "a:b", "provider": "a", "parts": [{"kind": "text", "text": "", "tone": 1}]}',
+            r"field 'parts\.tone'",
+        ),
         ("termination", '{"reason": "done", "mood": 1}', "field 'mood'"),
         ("goal", '{"text": "x", "mind": {"kind": "plan", "speed": 1}}', r"field 'mind\.speed'"),
         (

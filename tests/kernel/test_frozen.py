@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from perdure.kernel.events import Head, ToolCall, ToolOutput
-from perdure.kernel.fold import CallState
+from perdure.kernel.history.call_state import CallState
 from perdure.kernel.history.frozen import constructor
 
 

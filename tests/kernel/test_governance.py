@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perdure.kernel.deciding.transcript import Begun, Entry, Said, Settled, transcript
+from perdure.kernel.deciding.transcript import Begun, Entry, Settled, Spoken, transcript
 from perdure.kernel.events import (
     Decision,
     Effect,
@@ -114,9 +114,14 @@ async def test_a_model_is_not_asked_for_the_effect_of_its_call_and_an_author_may
     assert settled.effect == recorded
 
 
+def _text(said: object) -> str:
+    assert isinstance(said, Message)
+    return said.text
+
+
 def said(entries: Sequence[Entry]) -> list[tuple[str, int, str]]:
     return [
-        (type(each).__name__, each.seq, each.message.text if isinstance(each, Said) else each.call.call.call_id)
+        (type(each).__name__, each.seq, _text(each.said) if isinstance(each, Spoken) else each.call.call.call_id)
         for each in entries
     ]
 
@@ -131,7 +136,8 @@ def test_a_transcript_has_messages_calls_and_results_in_the_order_of_their_event
         )
     )
     whole = [
-        *(("Said", 2, "first"), ("Begun", 3, "a.1"), ("Begun", 4, "b.1"), ("Settled", 6, "b.1"), ("Said", 7, "second")),
+        *(("Spoken", 2, "first"), ("Begun", 3, "a.1"), ("Begun", 4, "b.1"), ("Settled", 6, "b.1")),
+        ("Spoken", 7, "second"),
         *(("Settled", 8, "a.1"), ("Begun", 10, "w.1"), ("Settled", 10, "w.1")),
         *(("Begun", 11, "p#0.1"), ("Settled", 11, "p#0.1")),
     ]
@@ -139,4 +145,4 @@ def test_a_transcript_has_messages_calls_and_results_in_the_order_of_their_event
     assert [said(transcript(state, after)) for after in range(12)] == [
         [each for each in whole if each[1] > after] for after in range(12)
     ]
-    assert {type(each) for each in transcript(state)} == {Said, Begun, Settled}
+    assert {type(each) for each in transcript(state)} == {Spoken, Begun, Settled}

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from perdure import NotFound, failpoints
-from perdure.kernel.events import Body, Decision, Limits, Message, MindSpec, Termination, ToolCall, ToolOutput, decode
+from perdure.kernel.calls.toolbox import Toolbox
+from perdure.kernel.conversation.parts import TextPart
+from perdure.kernel.events import Body, Decision, Limits, MindSpec, ModelTurn, Termination, ToolCall, ToolOutput, decode
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.loop import Loop, RunResult
 from perdure.kernel.mind import Proposal
@@ -17,6 +19,7 @@ from perdure.kernel.tool import CallContext, Judgement, Verdict
 from tests.kernel.lives import Died
 from tests.kernel.world import FixedPolicy, ScriptedMind, World
 
+SO_FAR = ModelTurn(1, "m:a", "m", (TextPart("so far"),), "interrupted")
 END = Proposal(end=Termination("done"))
 
 
@@ -32,9 +35,10 @@ class SlowMind:
     asked_at: list[int] = field(default_factory=list)
     is_cancelled: bool = False
     is_slow: bool = True
+    opening: Sequence[Body] = ()
 
-    async def prepare(self, state: GoalState) -> None:
-        pass
+    async def prepare(self, state: GoalState, tools: Toolbox) -> Sequence[Body]:  # noqa: ARG002 (as the port says)
+        return self.opening
 
     async def close(self) -> None:
         pass
@@ -132,12 +136,12 @@ async def test_what_a_mind_has_by_the_time_of_a_stop_is_recorded(world: World) -
         try:
             return await never(mind, state)
         except asyncio.CancelledError:
-            return Proposal([Message("so far")])
+            return Proposal(events=[SO_FAR])
 
     task, loop = await begin(world, SlowMind(decide))
     loop.stop()
     assert (await asyncio.wait_for(task, 5)).outcome == "interrupted"
-    assert (await bodies(world))[-1] == Message("so far")
+    assert (await bodies(world))[-1] == SO_FAR
 
 
 async def test_a_mind_that_does_not_let_itself_be_stopped_is_left_alone(world: World) -> None:

@@ -10,7 +10,7 @@ from uuid import UUID
 from perdure import Invalid
 from perdure.kernel.calls.children import NO_CHILDREN, Children
 from perdure.kernel.calls.toolbox import StaticTools, Toolbox
-from perdure.kernel.events import GoalBegun, Limits, MindSpec, ToolCall, ToolError, ToolOutput
+from perdure.kernel.events import Body, GoalBegun, Limits, MindSpec, ToolCall, ToolError, ToolOutput
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.history.reopening import plan_retry
 from perdure.kernel.inbox import drain
@@ -106,8 +106,8 @@ class ScriptedMind:
     decisions: list[Proposal]
     is_slow: bool = False
 
-    async def prepare(self, state: GoalState) -> None:
-        pass
+    async def prepare(self, state: GoalState, tools: Toolbox) -> Sequence[Body]:  # noqa: ARG002 (as the port says)
+        return ()
 
     async def close(self) -> None:
         pass
@@ -144,6 +144,7 @@ class World:
     workers: int = 0
     children: Children = NO_CHILDREN
     sources: Sequence[ToolSource] = ()
+    records_cut_short: bool = True
 
     def new_worker(self) -> Worker:
         """Make a worker; the one before it is dead."""
@@ -152,14 +153,20 @@ class World:
         return Worker(f"worker-{self.workers}", "here", "home", "boot")
 
     async def start(
-        self, plan: str | MindSpec, goal_id: str = "goal-a", limits: Limits | None = None, key: str | None = None
+        self,
+        plan: str | MindSpec,
+        goal_id: str = "goal-a",
+        limits: Limits | None = None,
+        key: str | None = None,
+        said: Sequence[Body] = (),
     ) -> RunResult:
-        """Run a new goal."""
+        """Run a new goal, which begins with what was said."""
         worker = self.new_worker()
         await self.leases.renew(worker, 30)
         spec = MindSpec("plan", plan=plan) if isinstance(plan, str) else plan
         begun = GoalBegun("a", spec, limits=limits or Limits(), workdir="/")
         journal = Journal.begin(self._journal_deps(worker), begun, goal_id, start_key=key)
+        journal.record(*said)
         return await self._run(journal, worker, is_resumed=False)
 
     async def script(self, *decisions: Proposal, goal_id: str = "goal-a", limits: Limits | None = None) -> RunResult:
@@ -220,7 +227,9 @@ class World:
         others = ("/", self.is_ours, self.park_after_s, self.end_within_s)
         given = StaticTools("given", [self.tool])
         if self.minds:
-            return RunContext(self.minds.pop(0), Toolbox([given, *self.sources]), self.policy, *others)
+            tools = Toolbox([given, *self.sources])
+            recorded = self.records_cut_short
+            return RunContext(self.minds.pop(0), tools, self.policy, *others, records_cut_short=recorded)
         made = make_mind(MindRequest(begun))
         tools = Toolbox([given, *made.sources])
         return RunContext(made.mind, tools, self.policy, *others, children=self.children)

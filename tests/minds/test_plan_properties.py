@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perdure.kernel.events import Action, Ask, DecisionKind, ToolCall
-from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.fold import GoalState
+from perdure.kernel.history.call_state import CallState
 from perdure.kernel.mind import Proposal
 from perdure.minds.plan.mind import PlanMind
 from perdure.minds.plan.plan import Condition, Ending, Exec, Pause, Plan, PlanStep, Question, Work

@@ -35,9 +35,11 @@ from perdure.kernel.bodies.goal import (
     PolicySpec,
     RuleSpec,
 )
+from perdure.kernel.conversation.messages import Message, ModelFailure, ModelTurn, Prompt, Said, TranscriptSummary
+from perdure.kernel.conversation.parts import Opaque, TextPart, ThinkingPart, TokenUsage, ToolCallPart
 from perdure.kernel.history.codec import Codec
 from perdure.kernel.history.frozen import constructor
-from perdure.kernel.history.payloads import Layout
+from perdure.kernel.history.payloads import Choices, Layout
 from perdure.kernel.history.upcasters import upcast
 from perdure.moments import iso
 from perdure.text.strict_json import require_finite
@@ -61,22 +63,28 @@ __all__ = [
     "Hold",
     "LimitName",
     "LimitRaised",
+    "LimitReached",
     "Limits",
     "Message",
     "MindKind",
     "MindSpec",
+    "ModelFailure",
+    "ModelTurn",
     "OutcomeUnknown",
     "ParentCall",
     "PolicySpec",
+    "Prompt",
     "Reason",
     "Released",
     "Reopened",
     "RuleSpec",
+    "Said",
     "Signal",
     "Termination",
     "ToolCall",
     "ToolError",
     "ToolOutput",
+    "TranscriptSummary",
     "Wait",
     "content_of",
     "decode",
@@ -97,13 +105,6 @@ FRAME_BYTES = 400
 """How many bytes of JSON an event has at most beside its payload: ids, seq, type, timestamp and hash."""
 
 Reason = Literal["done", "failed", "blocked", "no_progress", "repeated_failure", "cancelled", "fatal_error"]
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """The mind said something."""
-
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,15 @@ class LimitRaised:
     name: LimitName
     value: float | None
     by: str = "person"
+
+
+@dataclass(frozen=True, slots=True)
+class LimitReached:
+    """The next request to a model may use more than is left of a limit."""
+
+    name: LimitName
+    left: float
+    needed: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,16 +185,20 @@ class Released:
     by: str = "person"
 
 
-Action = Message | ToolCall | Ask | Wait
+Action = ToolCall | Ask | Wait
 Body = (
     GoalBegun
     | Action
+    | Said
+    | Prompt
+    | ModelFailure
     | ToolOutput
     | OutcomeUnknown
     | Decision
     | Signal
     | Cancel
     | LimitRaised
+    | LimitReached
     | Termination
     | Reopened
     | Hold
@@ -340,6 +354,7 @@ make_event = constructor(Event)
 """Makes an event of its fields, quicker than the class itself does."""
 _ERROR = Layout(ToolError)
 _POLICY = Layout(PolicySpec, rules=tuple)
+_OPAQUE = Layout(Opaque)
 _NESTED: dict[type, dict[str, Any]] = {
     GoalBegun: {
         "mind": Layout(MindSpec),
@@ -354,18 +369,35 @@ _NESTED: dict[type, dict[str, Any]] = {
     ToolOutput: {"error": _ERROR},
     Termination: {"error": _ERROR, "steps": tuple},
     Reopened: {"again": tuple, "unknown": tuple, "policy": _POLICY},
+    Message: {"refs": tuple},
+    Prompt: {"tools": tuple},
+    ModelTurn: {
+        "usage": Layout(TokenUsage),
+        "parts": Choices(
+            text=Layout(TextPart, opaque=_OPAQUE),
+            thinking=Layout(ThinkingPart, opaque=_OPAQUE),
+            tool_call=Layout(ToolCallPart, opaque=_OPAQUE),
+        ),
+    },
+    TranscriptSummary: {"usage": Layout(TokenUsage)},
     Hold: {"steps": tuple},
 }
 _CODEC = Codec(
-    actions={"message": Message, "tool_call": ToolCall, "ask": Ask, "wait": Wait},
+    actions={"tool_call": ToolCall, "ask": Ask, "wait": Wait},
     events={
         "goal": GoalBegun,
+        "message": Message,
+        "prompt": Prompt,
+        "model_turn": ModelTurn,
+        "summary": TranscriptSummary,
+        "model_failed": ModelFailure,
         "tool_output": ToolOutput,
         "outcome_unknown": OutcomeUnknown,
         "decision": Decision,
         "signal": Signal,
         "cancel": Cancel,
         "limit": LimitRaised,
+        "limit_reached": LimitReached,
         "termination": Termination,
         "reopened": Reopened,
         "hold": Hold,

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple, assert_never
 
 from perdure.errors import Damaged
 from perdure.gc_pause import gc_paused
+from perdure.kernel.conversation.conversation import Conversation
 from perdure.kernel.events import (
     Ask,
     Body,
@@ -18,30 +19,35 @@ from perdure.kernel.events import (
     Hold,
     LimitName,
     LimitRaised,
+    LimitReached,
     Limits,
     Message,
+    ModelFailure,
+    ModelTurn,
     OutcomeUnknown,
     PolicySpec,
+    Prompt,
     Released,
     Reopened,
+    Said,
     Signal,
     Termination,
     ToolCall,
     ToolOutput,
+    TranscriptSummary,
     Wait,
     decode,
     unreadable,
 )
+from perdure.kernel.history.call_state import Call, CallState
 from perdure.kernel.history.frozen import constructor
 from perdure.kernel.limits import Used, reached
 from perdure.moments import moment_us
 from perdure.statuses import Status
 
-WaitingFor = Literal["person", "signal", "timer", "limit", "child", "hold"]
+WaitingFor = Literal["person", "signal", "timer", "limit", "child", "hold", "message", "model"]
 
-_ORDER: tuple[WaitingFor, ...] = ("person", "limit", "child", "signal", "timer")
-
-Call = ToolCall | Ask | Wait
+_ORDER: tuple[WaitingFor, ...] = ("person", "limit", "model", "child", "signal", "timer", "message")
 
 MODEL = "model:"
 """A call was decided by a model if the name of who decided it begins with this; the name of the bot follows."""
@@ -60,56 +66,6 @@ class Origin(NamedTuple):
     created_us: int
 
 
-@dataclass(frozen=True, slots=True)
-class CallState:
-    """A call and what became of it: open, unknown, or settled by an outcome or a decision."""
-
-    call: Call
-    seq: int
-    began_us: int
-    needs_approval: bool = False
-    """What a model decided begins only when the policy or a person has approved it."""
-    is_queued: bool = False
-    """Whether the call that comes before it is still open."""
-    outcome: ToolOutput | None = None
-    unknown: OutcomeUnknown | None = None
-    decision: Decision | None = None
-    ended_us: int | None = None
-    signal: Signal | None = None
-    """What ended a wait for a signal."""
-    times_again: int = 0
-    """How often it was begun again after a crash, under the same key."""
-    ended_seq: int | None = None
-    """The event that settled it."""
-    payload: str = ""
-    """The payload of its event as it is stored, of a call that needs approval: that is what a person approves."""
-
-    @property
-    def is_open(self) -> bool:
-        return self.outcome is None and self.signal is None and not self._is_decided
-
-    @property
-    def awaits_approval(self) -> bool:
-        is_undecided = self.needs_approval and self.decision is None and self.unknown is None
-        return self.is_open and is_undecided and not self.is_queued
-
-    @property
-    def runs(self) -> bool:
-        """Whether it is a tool call that runs, or is to be run, by itself."""
-        is_held = self.unknown is not None or self.is_queued or self.awaits_approval
-        return isinstance(self.call, ToolCall) and self.is_open and not is_held and self.call.child is None
-
-    @property
-    def is_child(self) -> bool:
-        """Whether it has started a child goal, and waits for its end."""
-        return isinstance(self.call, ToolCall) and self.call.child is not None
-
-    @property
-    def _is_decided(self) -> bool:
-        """An approval opens the way for a call, a denial is followed by its outcome; other decisions end it."""
-        return self.decision is not None and self.decision.decision not in ("approve", "deny")
-
-
 _head = constructor(Head)
 _call_state = constructor(CallState)
 
@@ -126,8 +82,6 @@ class GoalState:
     policy: PolicySpec | None
     """What judges the calls of models: as the goal was started, forked, or last retried with another."""
     used: Used = field(default_factory=Used)
-    called_iteration: int = 0
-    """The last decision of the mind that was more than a message."""
     calls: dict[str, CallState] = field(default_factory=dict)
     open_calls: dict[str, CallState] = field(default_factory=dict)
     settled: list[str] = field(default_factory=list)
@@ -136,8 +90,10 @@ class GoalState:
     """How many tool calls are settled."""
     signals: list[Signal] = field(default_factory=list)
     """Signals that nothing has waited for yet, in order of arrival."""
-    messages: list[tuple[int, Message]] = field(default_factory=list)
-    """What the mind has said, each with its event. See kernel.deciding.transcript."""
+    conversation: Conversation = field(default_factory=Conversation)
+    """What was said to the model and by it."""
+    short_of: LimitName | None = None
+    """The limit of which too little is left for the next request to a model."""
     governed: list[str] = field(default_factory=list)
     """The calls that a model decided, in the order of their events."""
     queued: dict[str, str] = field(default_factory=dict)
@@ -173,7 +129,7 @@ class GoalState:
 
     @property
     def reached_limit(self) -> LimitName | None:
-        return reached(self.limits, self.used)
+        return reached(self.limits, self.used) or self.short_of
 
     @property
     def status(self) -> Status:
@@ -201,17 +157,31 @@ class GoalState:
 
     @property
     def waiting_for(self) -> WaitingFor | None:
-        """What the goal waits for, when nothing in it can run: a person before a limit, a signal and a timer."""
+        """What the goal waits for, when nothing in it can run: of several, the first in `_ORDER`."""
         if self.termination is None and self.hold is not None:
             return "hold"
         if self.cancel is not None:
             return None  # its flow cleans up: nothing else is waited for
-        if self.termination is not None or self.is_busy or not (self.open_calls or self.reached_limit):
+        is_of_model = self.begun.mind.kind == "model"
+        if self.termination is not None or self.is_busy:
+            return None
+        if not (self.open_calls or self.reached_limit or is_of_model):
             return None
         found = {_waits_for(call) for call in self.open_calls.values() if not call.is_queued}
         if self.reached_limit is not None:
             found.add("limit")
+        if is_of_model:
+            found |= self._awaited_by_model()
         return next((kind for kind in _ORDER if kind in found), None)
+
+    def _awaited_by_model(self) -> set[WaitingFor]:
+        """Return what only the goal of a model waits for: the model, or the next message."""
+        found: set[WaitingFor] = set()
+        if self.conversation.failure_seq == self.head.seq:
+            found.add("model")
+        if self.begun.mind.chat and not self.open_calls and self.conversation.awaits_message:
+            found.add("message")
+        return found
 
 
 def fold(events: Iterable[Event]) -> GoalState:
@@ -266,15 +236,14 @@ def _take(state: GoalState, body: Body, event: Event) -> None:
             _answer(state, body, event)
         case GoalBegun():
             _fork(state, body, event)
-        case Message():
-            state.messages.append((event.seq, body))
         case Signal():
             _signal(state, body, event)
-        case LimitRaised(name=name, value=value):
-            raised: dict[str, Any] = {name: value}
-            state.limits = replace(state.limits, **raised)
+        case LimitRaised() | LimitReached():
+            _limit(state, body)
         case Cancel() | Termination() | Reopened() | Hold() | Released():
             _take_turn(state, body, event)
+        case Message() | ModelTurn() | TranscriptSummary() | Prompt() | ModelFailure():
+            _talk(state, body, event)
         case _:
             assert_never(body)
 
@@ -310,7 +279,7 @@ def _reopen(state: GoalState, body: Reopened, event: Event) -> None:
     state.policy = state.policy if body.policy is None else body.policy
     state.reopenings.append(body)
     state.reopened_seq = event.seq
-    state.called_iteration = state.used.iterations
+    state.conversation.fruitless = 0
     attempts = Counter(call.call.step for call in state.calls.values())
     for call_id in (*body.again, *body.unknown):
         step = state.calls[call_id].call.step
@@ -338,6 +307,7 @@ def _fork(state: GoalState, body: GoalBegun, event: Event) -> None:
     state.created_us = event.timestamp_us
     state.origins.append(Origin(event.goal_id, event.seq, event.timestamp_us))
     state.limits, state.policy = body.limits, body.policy
+    state.short_of = None
     state.hold = None
     state.queued.clear()
     for call_id in body.voided:
@@ -364,7 +334,6 @@ def _open(state: GoalState, call: Call, event: Event) -> None:
         state.queued[call.after] = call.call_id
         begun = replace(begun, is_queued=True)
     state.calls[call.call_id] = state.open_calls[call.call_id] = begun
-    state.called_iteration = event.iteration
     if isinstance(call, Wait) and call.signal is not None:
         for signal in state.signals:
             if signal.name == call.signal:
@@ -445,6 +414,30 @@ def _start_queued(state: GoalState, settled: str) -> None:
         state.calls[call_id] = state.open_calls[call_id] = replace(state.open_calls[call_id], is_queued=False)
 
 
+def _limit(state: GoalState, body: LimitRaised | LimitReached) -> None:
+    if isinstance(body, LimitReached):
+        state.short_of = body.name
+        return
+    raised: dict[str, Any] = {body.name: body.value}
+    state.limits = replace(state.limits, **raised)
+    if state.short_of == body.name:
+        state.short_of = None
+
+
+def _talk(state: GoalState, body: Said | Prompt | ModelFailure, event: Event) -> None:
+    """Take in what was said; what a turn or a summary has used counts at once."""
+    state.conversation.take(body, event.seq)
+    match body:
+        case Message(role="user"):
+            state.used.iterations_before = state.used.iterations
+        case ModelTurn() | TranscriptSummary():
+            state.used.tokens += body.usage.total
+            state.used.usd += body.cost_usd or 0.0
+            state.used.seconds += body.duration_ms / 1000
+        case _:
+            pass
+
+
 def _use(used: Used, outcome: ToolOutput) -> None:
     used.seconds += outcome.duration_ms / 1000
     if outcome.usage:
@@ -456,7 +449,7 @@ def _waits_for(call: CallState) -> WaitingFor:
     match call.call:
         case Wait(signal=signal):
             return "signal" if signal else "timer"
-        case ToolCall(child=str()) if call.unknown is None:
+        case ToolCall(child=str()) if call.unknown is None and not call.awaits_approval:
             return "child"
         case Ask() | ToolCall():
             return "person"

@@ -2,17 +2,20 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import get_args
 
 from perdure.errors import Damaged
 from perdure.kernel.calls.children import Children, open_children, outcome_of
 from perdure.kernel.calls.cleanup import cancelled_by
 from perdure.kernel.calls.decisions import elapsed, events_of
+from perdure.kernel.deciding.interruption import interrupted
 from perdure.kernel.events import (
     Body,
     Decision,
     LimitName,
     LimitRaised,
+    Message,
     OutcomeUnknown,
     Signal,
     Termination,
@@ -32,19 +35,27 @@ _SETTLING = ("decision", "signal", "child")
 log = logging.getLogger(__name__)
 
 
-async def take_posts(
-    journal: Journal,
-    inbox: Inbox,
-    end_all: Callable[[], Awaitable[Collection[str]]],
-    *,
-    is_running: bool = True,
-    is_expected: bool = False,
-    cancelling: Collection[str] = (),
-) -> None:
+@dataclass(frozen=True)
+class Handling:
+    """What the owner of a goal does about some posts."""
+
+    end_all: Callable[[], Awaitable[Collection[str]]]
+    """Ends what runs, before a cancel ends the goal; returns the calls that do not end."""
+    interrupt: Callable[[], Awaitable[Sequence[Body]]]
+    """Ends the answer of a model for a `stop`, and returns what is recorded of it."""
+    is_answering: Callable[[], bool] = lambda: False
+    """Tells whether a model answers: a message waits until then, and is recorded behind the answer that did not know
+    it."""
+    is_running: bool = True
+    cancelling: Collection[str] = ()
+    """The calls that the mind has cancelled."""
+
+
+async def take_posts(journal: Journal, inbox: Inbox, handling: Handling, *, is_expected: bool = False) -> None:
     """Record what was posted, each row in the append that removes it; what runs is ended before a cancel ends the goal.
 
     An approval is left to whoever runs the goal, and recorded right before the call begins: so a call that was approved
-    and has no outcome is one that was begun. The end of a child whose call is in `cancelling` is dropped: the call is
+    and has no outcome is one that was begun. The end of a child whose call is being cancelled is dropped: the call is
     recorded as cancelled. A deadline that had passed when a row was posted is recorded before that row.
 
     Raises: Conflict when the goal is no longer ours.
@@ -53,16 +64,13 @@ async def take_posts(
     if is_expected and not rows:
         raise Damaged(f"The inbox of {journal.goal_id} is said to hold something, and is empty.")
     for row in rows:
-        if not is_running and _is_approval(row):
+        if _is_left(row, handling):
             continue
         journal.record(*_elapsed_before(row, journal))
-        if row.kind == "child":
-            bodies = await _end_of_child(row, journal, cancelling)
-        else:
-            bodies = _bodies_of(row, journal.state, is_running=is_running)
+        bodies = await _taken(row, journal, handling)
         is_end = any(isinstance(body, Termination) for body in bodies)
         if is_end:
-            unended = await end_all()
+            unended = await handling.end_all()
             journal.record(*cut_short(journal.state, journal.now_us(), unended))
         if not bodies and row.kind == "decision":
             _warn_dropped(row, journal.goal_id)
@@ -70,6 +78,17 @@ async def take_posts(
         await journal.commit(key=row.key if bodies else None, taken=[row.id], release=is_end)
         if is_end:
             return
+
+
+async def _taken(row: InboxRow, journal: Journal, handling: Handling) -> list[Body]:
+    """Return the events that a row becomes; none when it no longer fits anything."""
+    match row.kind:
+        case "child":
+            return await _end_of_child(row, journal, handling.cancelling)
+        case "stop":
+            return [*await handling.interrupt()]
+        case _:
+            return _bodies_of(row, journal.state, is_running=handling.is_running)
 
 
 def _elapsed_before(row: InboxRow, journal: Journal) -> list[Decision]:
@@ -85,6 +104,13 @@ def _warn_dropped(row: InboxRow, goal_id: str) -> None:
     """Report a decision that fits nothing: `admit_decision` accepts none, so it was posted without that check."""
     said = f"{row.payload.get('decision')} on {row.payload.get('call_id')}"
     log.warning("a decision that was posted to %s fits nothing that is open, and is dropped: %s", goal_id, said)
+
+
+def _is_left(row: InboxRow, handling: Handling) -> bool:
+    """Tell whether a row stays in the inbox for now."""
+    if row.kind == "message":
+        return handling.is_answering()
+    return not handling.is_running and _is_approval(row)
 
 
 def _is_approval(row: InboxRow) -> bool:
@@ -106,6 +132,8 @@ def _bodies_of(row: InboxRow, state: GoalState, *, is_running: bool) -> list[Bod
         match row.kind:
             case "decision":
                 return events_of(state, row.payload)
+            case "message":
+                return [Message(**row.payload)] if state.begun.mind.chat else []
             case "signal":
                 return [Signal(**row.payload)]
             case "limit" if row.payload.get("name") in _LIMITS:
@@ -144,11 +172,14 @@ async def drain(journal: Journal, inbox: Inbox, tools: Mapping[str, Tool], child
         await children.cancel(open_children(journal.state))
         return ()
 
+    async def interrupt() -> Sequence[Body]:
+        return interrupted(journal.state)
+
     if _will_end(await inbox.inbox(journal.goal_id), journal.state):
         await give_up(journal, tools)
     more, waits = True, False
     while more and not journal.has_let_go():
-        await take_posts(journal, inbox, end_children, is_running=False, is_expected=waits)
+        await take_posts(journal, inbox, Handling(end_children, interrupt, is_running=False), is_expected=waits)
         if not journal.has_let_go():
             waits = (await journal.commit(release=True)).inbox_waiting
             found = await inbox.inbox(journal.goal_id)

@@ -17,6 +17,8 @@ from perdure.kernel.events import (
     ForkedFrom,
     GoalBegun,
     Head,
+    Message,
+    ModelTurn,
     PolicySpec,
     Released,
     Reopened,
@@ -262,7 +264,7 @@ class Journal:
 def _is_progress(body: Body) -> bool:
     """Tell whether an event shows that the goal does not only kill its workers."""
     match body:
-        case Decision(by=by):
+        case Decision(by=by) | Message(by=by):
             return by == "person"
         case _:
-            return isinstance(body, ToolOutput | Signal | Reopened | Released)
+            return isinstance(body, ToolOutput | Signal | ModelTurn | Reopened | Released)

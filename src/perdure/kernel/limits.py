@@ -11,6 +11,8 @@ class Used:
     """What a goal has used: decisions of its mind, tokens, money, and the time that its tools took, added up."""
 
     iterations: int = 0
+    iterations_before: int = 0
+    """How many of them came before the last message of a person."""
     tokens: int = 0
     usd: float = 0.0
     seconds: float = 0.0
@@ -18,13 +20,15 @@ class Used:
 
 def reached(limits: Limits, used: Used) -> LimitName | None:
     """Return a limit that was reached, if any: the goal begins nothing new until that one is raised."""
-    pairs: dict[LimitName, tuple[float, float | None]] = {
-        "iterations": (used.iterations, limits.iterations),
-        "tokens": (used.tokens, limits.tokens),
-        "usd": (used.usd, limits.usd),
-        "seconds": (used.seconds, limits.seconds),
-    }
-    return next((name for name, (spent, most) in pairs.items() if most is not None and spent >= most), None)
+    if limits.iterations is not None and used.iterations - used.iterations_before >= limits.iterations:
+        return "iterations"
+    if limits.tokens is not None and used.tokens >= limits.tokens:
+        return "tokens"
+    if limits.usd is not None and used.usd >= limits.usd:
+        return "usd"
+    if limits.seconds is not None and used.seconds >= limits.seconds:
+        return "seconds"
+    return None
 
 
 def raised_limits(limits: Limits) -> Sequence[LimitRaised]:

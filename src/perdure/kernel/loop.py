@@ -18,11 +18,11 @@ from perdure.kernel.calls.running_calls import RunningCalls
 from perdure.kernel.calls.waking import Waking
 from perdure.kernel.deciding import guards
 from perdure.kernel.deciding.decider import Decider
-from perdure.kernel.events import Termination
+from perdure.kernel.events import Body, Termination
 from perdure.kernel.fold import GoalState
 from perdure.kernel.history.repetition import ChildEffects
 from perdure.kernel.history.step_names import is_sleep
-from perdure.kernel.inbox import cut_short, take_posts
+from perdure.kernel.inbox import Handling, cut_short, take_posts
 from perdure.kernel.journal import Journal
 from perdure.kernel.ports import Clock, Inbox, LeaseLost
 from perdure.kernel.recovery import give_up, recover
@@ -72,6 +72,12 @@ class Loop:
         self._children = ChildCalls(journal, run_context, self._calls)
         self._grace = CleanupGrace(run_context.cancel_grace_s, clock.now_us)
         self._decider = Decider(journal, run_context, clock, self._calls, self._children, self._waking.wake)
+        self._handling = Handling(
+            self._finish_all,
+            self._interrupt,
+            lambda: self._decider.is_slow_at_work,
+            cancelling=self._calls.cancelling,
+        )
         self._is_stopping = False
         self._has_posts = False
 
@@ -130,14 +136,11 @@ class Loop:
             if self._grace.is_over(self.state):
                 await give_up(self.journal, self._run_context.tools)
                 await self._end_cleanup()
-            elif is_resumed:
-                await self._run_context.mind.prepare(self.state)
+            elif is_resumed or self._run_context.mind.is_slow:
+                opening = await self._run_context.mind.prepare(self.state, self._run_context.tools)
                 await self.journal.commit_opening()  # not before the mind has found its own history in it
-                await recover(
-                    self.journal, self._run_context.tools, self._run_context.workdir, self._calls.tools.environment
-                )
-                await take_posts(self.journal, self._inbox, self._finish_all, cancelling=self._calls.cancelling)
-                if await self._is_given_back():
+                self.journal.record(*opening)
+                if is_resumed and await self._recover():
                     return RunResult("interrupted", self.state, self.journal.queue)
             return await self._run()
         except LeaseLost:
@@ -150,6 +153,13 @@ class Loop:
             await self._decider.end_slow()
             await self._run_context.mind.close()
             await self._run_context.tools.close()
+
+    async def _recover(self) -> bool:
+        """Settle what an earlier run has left, and take what was posted; tell whether the goal was given back then."""
+        run = self._run_context
+        await recover(self.journal, run.tools, run.workdir, self._calls.tools.environment)
+        await take_posts(self.journal, self._inbox, self._handling)
+        return await self._is_given_back()
 
     async def _is_given_back(self) -> bool:
         """Give the goal back before what somebody who died has left is begun again, when we are to stop already."""
@@ -175,13 +185,7 @@ class Loop:
                 self._has_posts = False
                 await self._record_news()
                 was_cancelled = is_cleaning_up(self.state)
-                await take_posts(
-                    self.journal,
-                    self._inbox,
-                    self._finish_all,
-                    is_expected=done.inbox_waiting,
-                    cancelling=self._calls.cancelling,
-                )
+                await take_posts(self.journal, self._inbox, self._handling, is_expected=done.inbox_waiting)
                 if not self.journal.has_let_go() and is_cleaning_up(self.state) == was_cancelled:
                     self._calls.start_new()
                 self._collect()
@@ -314,6 +318,11 @@ class Loop:
         self.journal.record(*cut_short(self.state, self._clock.now_us(), unended))
         self.journal.record(overdue(self.state, self._run_context.cancel_grace_s))
         await self.journal.commit(release=True)
+
+    async def _interrupt(self) -> Sequence[Body]:
+        """End the answer of a model for a `stop`; then messages that waited for its end are taken."""
+        self._has_posts = True
+        return await self._decider.interrupt()
 
     async def _finish_all(self) -> Collection[str]:
         """Record what has ended, and end what still runs; return the calls that do not let themselves be ended."""

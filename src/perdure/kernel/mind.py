@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from perdure.kernel.events import Action, Termination, ToolCall, ToolOutput
+from perdure.kernel.calls.toolbox import Toolbox
+from perdure.kernel.events import Action, Body, Termination, ToolCall
 from perdure.kernel.fold import GoalState
 
 
@@ -24,8 +25,8 @@ class Proposal:
     again_s: float | None = None
     """The mind has work of its own that is not recorded: it is asked again after this time, whatever the clock shows.
     """
-    markers: Sequence[ToolOutput] = ()
-    """Decisions of the mind's own code to record, before everything else."""
+    events: Sequence[Body] = ()
+    """What the mind records of its own, before everything else: a turn of a model, a choice of a flow's code."""
     in_order: bool = False
     """Each call begins only when the one before it is settled. The calls that a model decided in this way are judged by
     the policy one by one, when their turn comes."""
@@ -44,10 +45,12 @@ class Mind(Protocol):
         """
         ...
 
-    async def prepare(self, state: GoalState) -> None:
-        """Get ready to go on from a history, before anything of it is recovered.
+    async def prepare(self, state: GoalState, tools: Toolbox) -> Sequence[Body]:
+        """Get ready to continue a history, before anything of it is recovered, and return what to record first.
 
-        Raises: Conflict when this mind cannot have written it.
+        A slow mind is prepared for a new goal, too. The tools are open.
+
+        Raises: Conflict when this mind cannot have written the history.
         """
         ...
 

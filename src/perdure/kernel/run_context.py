@@ -30,5 +30,8 @@ class RunContext:
     """Is given what is left alone, and sees to it that it is never freed: its code would be entered once more for that,
     outside of any event loop, and code that swallows everything would never return."""
     children: Children = NO_CHILDREN
+    records_cut_short: bool = True
+    """Whether a stop of the run records what a model has answered by then. Where the goal is resumed by itself, it is
+    not: the model is asked again."""
     parks_for_person: bool = False
     """Whether a goal that waits for a person is given back also when the deadline of its question is near."""

@@ -6,6 +6,7 @@ from perdure.kernel.calls.cleanup import describe_cleanup
 from perdure.kernel.calls.holding import describe_hold
 from perdure.kernel.events import ForkedFrom, ParentCall
 from perdure.kernel.fold import GoalState, WaitingFor
+from perdure.moments import moment_us
 from perdure.statuses import FINAL, Status
 from perdure.text.storable import escaped
 
@@ -143,5 +144,8 @@ def _detail_of_open(state: GoalState) -> str | None:
 
 def _due_us(state: GoalState, waiting_for: WaitingFor | None) -> int | None:
     """Return when a goal that waits can continue by itself, also beside a question; at a limit or on hold it cannot."""
+    failure = state.conversation.failure
+    if waiting_for == "model" and failure is not None:
+        return None if failure.retry_at is None else moment_us(failure.retry_at)
     is_asleep = waiting_for not in (None, "hold") and state.reached_limit is None
     return min(state.timers().values(), default=None) if is_asleep else None

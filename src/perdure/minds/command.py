@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perdure.errors import Invalid
-from perdure.kernel.events import Termination, ToolCall
+from perdure.kernel.calls.toolbox import Toolbox
+from perdure.kernel.events import Body, Termination, ToolCall
 from perdure.kernel.mind import Proposal
 from perdure.kernel.ports import GoalState
 from perdure.minds.shell_words import split_words
@@ -28,8 +29,9 @@ class CommandMind:
         if "\0" in text:
             raise Invalid("A command cannot contain a NUL character.")
 
-    async def prepare(self, state: GoalState) -> None:
+    async def prepare(self, state: GoalState, tools: Toolbox) -> Sequence[Body]:  # noqa: ARG002 (it records nothing)
         """See Mind.prepare."""
+        return ()
 
     async def close(self) -> None:
         """See Mind.close."""

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from perdure.kernel.calls.cancellation import CANCELLED, is_cancelled_by_flow
-from perdure.kernel.events import Action, Decision, Message, ToolCall, ToolError, ToolOutput
-from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.events import Action, Decision, ToolCall, ToolError, ToolOutput
+from perdure.kernel.fold import GoalState
+from perdure.kernel.history.call_state import CallState
 from perdure.kernel.recovery import BAD_RESULT
 from perdure.minds.retry import NO_RETRY, Retry
 
@@ -97,8 +98,6 @@ def call_id(step: str, attempt: int) -> str:
 
 def attempt_of(call: Action) -> int:
     """Return which attempt of its step a call is."""
-    if isinstance(call, Message):
-        return 0
     return int(call.call_id.removeprefix(f"{call.step}.") or 1)
 
 

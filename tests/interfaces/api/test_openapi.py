@@ -8,6 +8,7 @@ import httpx
 import jsonschema_rs
 import pytest
 
+from perdure.kernel.conversation.parts import Opaque, TextPart, ThinkingPart, TokenUsage, ToolCallPart
 from perdure.kernel.events import (
     Ask,
     Body,
@@ -18,11 +19,15 @@ from perdure.kernel.events import (
     Head,
     Hold,
     LimitRaised,
+    LimitReached,
     Limits,
     Message,
     MindSpec,
+    ModelFailure,
+    ModelTurn,
     OutcomeUnknown,
     PolicySpec,
+    Prompt,
     Released,
     Reopened,
     Signal,
@@ -30,6 +35,7 @@ from perdure.kernel.events import (
     ToolCall,
     ToolError,
     ToolOutput,
+    TranscriptSummary,
     Wait,
     seal,
 )
@@ -45,7 +51,25 @@ BODIES: list[Body] = [
     GoalBegun(
         "g", MindSpec("flow", flow="b", at="a:b", args=[1]), bot="ada", forked_from=ForkedFrom("g", 4), voided=("a1",)
     ),
-    Message("hello"),
+    Message("hello", "context", "memory", ("r1",)),
+    Prompt("00", "a:b", "You are a bot.", settings={"temperature": 0.5}),
+    ModelTurn(
+        1,
+        "a:b",
+        "a",
+        (
+            ThinkingPart("hm", Opaque("a", "i1", "s", {"k": 1})),
+            TextPart("hello"),
+            ToolCallPart("t1.1", "exec", {"argv": ["true"]}),
+            ToolCallPart("t1.2", "exec", arguments_text="{"),
+        ),
+        "tool_calls",
+        TokenUsage(1, 2, 3, 4, 5, estimated=True),
+        0.5,
+    ),
+    TranscriptSummary(2, 9, "They said hello.", "a:b", TokenUsage(1, 2)),
+    ModelFailure("a:b", "a", "rate_limited", "Too many requests.", 4, "2026-01-01T00:00:00.000000Z", "wait"),
+    LimitReached("usd", 0.1, 0.2),
     ToolCall("c1", "build", "exec", {"argv": ["true"]}, "once"),
     Ask("c2", "sure", "Publish?", ("yes", "no")),
     Wait("c3", "nap", until="2026-01-01T00:00:00.000000Z"),
@@ -72,6 +96,10 @@ FREE = {
     "MindSpec.args": _ARGUMENTS,
     "MindSpec.options": "the options of a kind of mind, which declares them itself",
     "ToolCallAction.arguments": _ARGUMENTS,
+    "AnswerToolCall.arguments": _ARGUMENTS,
+    "PromptTool.parameters": "the JSON Schema of the arguments of a tool, which declares it itself",
+    "Prompt.settings": "what a model takes as settings",
+    "Opaque.details": "what a provider adds to an answer of its own",
     "Approval.arguments": _ARGUMENTS,
     "Decision.value": _VALUE,
     "DecisionBody.value": _VALUE,

@@ -2,7 +2,7 @@
 
 from perdure.interfaces.cli.goals.run_ui.offers import LATER, offer_of
 from perdure.kernel.events import Ask, ToolCall, Wait
-from perdure.kernel.fold import CallState
+from perdure.kernel.history.call_state import CallState
 
 CALL = ToolCall("pay.1", "pay", "exec", {"argv": ["pay", "\x1b[8m3 EUR"]}, "once")
 

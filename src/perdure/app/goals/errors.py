@@ -95,6 +95,7 @@ def wait_of(result: RunResult, home: Path | None = None, now_us: int | None = No
         next=_next(result, home, now_us),
         unknown=unknown,
         deadlines=_deadlines(state),
+        failure=None if state.conversation.failure is None else state.conversation.failure.message,
         children=[wait.detail.removesuffix(".") for wait in below],
     )
 

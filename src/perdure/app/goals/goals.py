@@ -286,10 +286,11 @@ class Goals(GoalRuns):
         """Create a goal that shares the events of another up to a point and continues from there. It does not run yet.
 
         The point is exactly one of: `before` a step's first event, so that the step is called again; `after` the event
-        that settled a step; `at` the number of an event. Calls that are open there are void and called again, and so
-        are the steps after the point. A `once` step that may have happened is called again only if it is in `repeat`. A
-        goal that was cancelled and has cleaned up is forked only if the steps of its cleanup are in `repeat`. With
-        `take_key`, the fork takes the start key of the goal. With a `key`, the same call creates one fork.
+        that settled a step; `at` the number of an event; `before_message` the number of a person's message. Calls that
+        are open there are void and called again, and so are the steps after the point. A `once` step that may have
+        happened is called again only if it is in `repeat`. A goal that was cancelled and has cleaned up is forked only
+        if the steps of its cleanup are in `repeat`. With `take_key`, the fork takes the start key of the goal. With a
+        `key`, the same call creates one fork.
 
         Raises: NotFound; Invalid; Conflict when the goal has no such event or has ended there, the fork would repeat an
         effect or not undo a cleanup, or a key was used; Damaged when the point lies behind a damaged event.

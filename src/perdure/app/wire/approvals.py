@@ -10,7 +10,7 @@ from perdure.app.wire.goal_view import GoalView
 from perdure.app.wire.resources.vocabulary import ApprovalKind, PersonDecision
 from perdure.errors import Conflict, Damaged, Invalid, NotFound
 from perdure.kernel.events import Ask, ToolCall
-from perdure.kernel.fold import CallState
+from perdure.kernel.history.call_state import CallState
 from perdure.moments import iso
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 from perdure.app.wire.next_attempts import next_attempt_us
 from perdure.kernel.events import Ask, Happened, ToolCall, ToolError, Wait
-from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.fold import GoalState
+from perdure.kernel.history.call_state import CallState
 from perdure.kernel.history.step_names import is_deadline
 from perdure.moments import iso, moment, moment_us
 

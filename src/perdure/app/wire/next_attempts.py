@@ -1,7 +1,8 @@
 """When steps that failed are tried again, for those who look at a goal and do not run it."""
 
 from perdure.kernel.events import ToolCall
-from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.fold import GoalState
+from perdure.kernel.history.call_state import CallState
 
 
 def next_attempt_us(state: GoalState, call: CallState) -> int | None:

@@ -16,7 +16,8 @@ from perdure.kernel.calls.children import open_children
 from perdure.kernel.calls.cleanup import is_cleaning_up
 from perdure.kernel.calls.decisions import missed_deadlines, timed_out
 from perdure.kernel.events import Ask, LimitName, Reopened, Wait
-from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.fold import GoalState
+from perdure.kernel.history.call_state import CallState
 from perdure.kernel.history.reopening import NotRetried, plan_retry
 from perdure.kernel.history.repetition import (
     NO_CHILDREN,
@@ -25,6 +26,7 @@ from perdure.kernel.history.repetition import (
     name_unresolved,
     unresolved_after,
 )
+from perdure.kernel.limits import reached
 from perdure.kernel.recovery import WITHOUT_RESULT
 from perdure.kernel.summary import Summary
 from perdure.minds.flow.scripts import is_of_script, run_again, script_command
@@ -148,10 +150,28 @@ def _waiting(goal: Summary, state: GoalState | None, now_us: int) -> Iterator[Ne
             yield from _of_children(goal, state)
         case "limit" if state is None:
             yield _show(goal, "It has reached a limit. Show which one, and the command that raises it.")
-        case waits_for if state is None:
-            yield _show(goal, f"It waits for a {waits_for}. Show what it waits for, and the commands for that.")
-        case "person" | "signal" if is_of_script(state.begun.mind):
-            yield _run_script(state, "Then resume the goal.")
+        case "message" | "model":
+            yield from _of_model(goal, state)
+        case waits_for:
+            yield from _of_waiting(goal, state, waits_for)
+
+
+def _of_waiting(goal: Summary, state: GoalState | None, waits_for: str | None) -> Iterator[NextCommand]:
+    if state is None:
+        yield _show(goal, f"It waits for a {waits_for}. Show what it waits for, and the commands for that.")
+    elif waits_for in ("person", "signal") and is_of_script(state.begun.mind):
+        yield _run_script(state, "Then resume the goal.")
+
+
+def _of_model(goal: Summary, state: GoalState | None) -> Iterator[NextCommand]:
+    """Give the command that continues a conversation; or the one that fixes a model, and that asks it again."""
+    if goal.waiting_for == "message":
+        yield NextCommand(_perdure("chat", "--resume", goal.goal_id), "Continue the conversation.")
+        return
+    failure = None if state is None else state.conversation.failure
+    if failure is not None and failure.next:
+        yield NextCommand(failure.next, failure.message)
+    yield _resume(goal, state, "It waits for a model that did not answer. Ask it again.")
 
 
 def _of_children(goal: Summary, state: GoalState | None) -> Iterator[NextCommand]:
@@ -258,7 +278,8 @@ def _raise_limit(state: GoalState, name: LimitName) -> NextCommand:
     more = max(2 * used, 2 * (getattr(state.limits, name) or 0))
     value = f"{max(round(more), 1)}s" if name == "seconds" else f"{more:g}" if name == "usd" else str(int(more))
     command = _perdure("goal", "resume", state.goal_id, LIMIT_FLAGS[name], value)
-    return NextCommand(command, f"Its limit of {name} is reached ({used:g} used). Raise it and resume.")
+    how = "is reached" if reached(state.limits, state.used) == name else "is too low for the next request to the model"
+    return NextCommand(command, f"Its limit of {name} {how} ({used:g} used). Raise it and resume.")
 
 
 def _retry(goal: Summary, why: str = "Retry what failed, when the cause is fixed.") -> NextCommand:

@@ -2,7 +2,8 @@
 
 from perdure.kernel.calls.decisions import elapsed
 from perdure.kernel.events import Ask, Wait
-from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.fold import GoalState
+from perdure.kernel.history.call_state import CallState
 
 
 def unawaited_note(state: GoalState, name: str, now_us: int) -> str | None:

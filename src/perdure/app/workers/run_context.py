@@ -51,7 +51,8 @@ class RunContexts:
         """More tools than those of the package, for every goal."""
         self._home = home
         self._calls = calls
-        self._pauses = {"park_after_s": park_after_s, "cancel_grace_s": cancel_grace_s}
+        self._park_after_s = park_after_s
+        self._cancel_grace_s = cancel_grace_s
 
     def make(
         self,
@@ -86,7 +87,8 @@ class RunContexts:
             keep=keep_for_ever,
             children=children,
             parks_for_person=options.parks_for_person,
-            **self._pauses,
+            park_after_s=self._park_after_s,
+            cancel_grace_s=self._cancel_grace_s,
         )
 
     def tools(self) -> dict[str, Tool]:

@@ -23,6 +23,8 @@ class ToolCall:
     """Who decided it: `person`, `plan`, `flow` or `model:<bot>`; null: as the kind of the goal's mind says."""
     after: str | None = None
     """The call that has to be settled before this one can start."""
+    turn: int | None = None
+    """The turn of the model that decided it."""
     child: str | None = None
     """The goal that it starts; the end of that goal is its outcome."""
 

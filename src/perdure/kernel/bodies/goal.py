@@ -32,6 +32,10 @@ class MindSpec:
     args: Any = None
     shell: bool | None = None
     cleanup: bool | None = None
+    model: str | None = None
+    """The model that the goal was started with, `provider:name`."""
+    chat: bool | None = None
+    """Whether the goal is a conversation: it waits for the next message instead of ending."""
     options: dict[str, Any] | None = None
     """What only a mind of this kind reads."""
 
@@ -78,11 +82,14 @@ class GoalBegun:
     text: str
     mind: MindSpec
     bot: str | None = None
+    """The slug of a bot; null: the built-in assistant."""
     limits: Limits = field(default_factory=Limits)
     workdir: str | None = None
     forked_from: ForkedFrom | None = None
     parent: ParentCall | None = None
     voided: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+    bot_version: int | None = None
+    """The version of the bot that the goal was started with."""
     policy: PolicySpec | None = None
     """Null: a person is asked about each call of a model."""

@@ -1,7 +1,7 @@
 """What is recorded of a call that its own mind has cancelled."""
 
 from perdure.kernel.events import Decision, Happened, ToolCall, ToolError, ToolOutput
-from perdure.kernel.fold import CallState
+from perdure.kernel.history.call_state import CallState
 
 CANCELLED = "cancelled"
 """The error code of a cancelled call."""

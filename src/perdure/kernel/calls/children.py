@@ -9,7 +9,8 @@ from perdure.errors import NotFound
 from perdure.kernel.calls.cancellation import cancelled_call
 from perdure.kernel.calls.cleanup import is_cancelled_by_parent
 from perdure.kernel.events import Termination, ToolCall, ToolError, ToolOutput
-from perdure.kernel.fold import CallState, GoalState, fold
+from perdure.kernel.fold import GoalState, fold
+from perdure.kernel.history.call_state import CallState
 
 if TYPE_CHECKING:
     from perdure.kernel.ports import StateStore

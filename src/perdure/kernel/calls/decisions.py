@@ -16,7 +16,8 @@ from perdure.kernel.events import (
     Wait,
     fingerprint,
 )
-from perdure.kernel.fold import CallState, GoalState, apply
+from perdure.kernel.fold import GoalState, apply
+from perdure.kernel.history.call_state import CallState
 from perdure.kernel.history.step_names import branch_of, is_below, is_deadline
 from perdure.kernel.ports import Admit, InboxRow
 from perdure.moments import moment, moment_us

@@ -16,7 +16,7 @@ from perdure.kernel.calls.children import child_of, open_children, outcome_of
 from perdure.kernel.calls.tasks import end_tasks
 from perdure.kernel.calls.tool_runs import NOTHING_USED, Ended, ToolRuns
 from perdure.kernel.events import Body, Decision, OutcomeUnknown, ToolCall, ToolOutput
-from perdure.kernel.fold import CallState
+from perdure.kernel.history.call_state import CallState
 from perdure.kernel.journal import Journal
 from perdure.kernel.ports import Clock
 from perdure.kernel.run_context import RunContext

@@ -1,7 +1,7 @@
 """Asks the mind of one run, and records what it proposes."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from perdure.kernel.calls.child_calls import ChildCalls
@@ -9,12 +9,16 @@ from perdure.kernel.calls.cleanup import end_of
 from perdure.kernel.calls.running_calls import RunningCalls
 from perdure.kernel.deciding.admission import admit, judge
 from perdure.kernel.deciding.deliberation import Deliberation
-from perdure.kernel.events import ToolCall
+from perdure.kernel.deciding.interruption import interrupted
+from perdure.kernel.events import Body, ModelTurn, ToolCall
 from perdure.kernel.fold import GoalState
 from perdure.kernel.journal import Journal
 from perdure.kernel.mind import Proposal
 from perdure.kernel.ports import Clock
 from perdure.kernel.run_context import RunContext
+
+_AWAITED = ("limit", "message", "model")
+"""What a goal waits for after a decision although nothing is open: the mind is not asked again at once."""
 
 
 class Decider:
@@ -90,16 +94,22 @@ class Decider:
 
     async def take_slow(self) -> int | None:
         """Record what a slow mind wants, once it has answered; it is asked again if more has happened meanwhile."""
-        if self._is_stopping:
-            proposal = await self._deliberation.end(self._run_context.end_within_s)
-        else:
-            proposal = self._deliberation.take()
+        proposal = self._deliberation.take()
+        if proposal is None and self._is_stopping:
+            cut_short = await self._deliberation.end(self._run_context.end_within_s)
+            proposal = cut_short if self._run_context.records_cut_short else None
         if proposal is None or self._state.termination is not None:
             return None
         has_grown = self._state.head.seq > self._deliberation.began_seq
-        self._journal.record(*proposal.markers)
-        wake_us = self._take(proposal)
+        wake_us = self._take(proposal, proposal.events)
+        if self._state.waiting_for in _AWAITED:
+            return None
         return 0 if has_grown else wake_us
+
+    async def interrupt(self) -> Sequence[Body]:
+        """End the answer of a model for a person who stops it; return what to record. Calls in it do not begin."""
+        proposal = await self._deliberation.end(self._run_context.end_within_s)
+        return interrupted(self._state, proposal)
 
     async def end_slow(self) -> None:
         """End a decision that is no longer wanted; nothing of it is recorded."""
@@ -128,7 +138,7 @@ class Decider:
             return Proposal()
         finally:
             self._deciding = None
-        self._journal.record(*proposal.markers)
+        self._journal.record(*proposal.events)
         self.end_abandoned()
         return proposal
 
@@ -137,8 +147,8 @@ class Decider:
         if abandoned := self._run_context.mind.take_abandoned():
             self._calls.cancel(abandoned)
 
-    def record(self, proposal: Proposal) -> bool:
-        """Record what the mind wants; tell whether the mind has to be asked again at once.
+    def record(self, proposal: Proposal, events: Sequence[Body] = ()) -> bool:
+        """Record what the mind wants, behind its own events; tell whether the mind has to be asked again at once.
 
         That is when nothing is open afterwards, or something has ended already: a wait for a signal that had come.
         """
@@ -150,12 +160,13 @@ class Decider:
         bodies = admit(proposal.actions, state, tools, policy, in_order=proposal.in_order)
         if proposal.end is not None and not self._children.cancel_all():
             bodies.append(end_of(state, proposal.end))
-        self._journal.record(*bodies, is_decision=bool(bodies))
+        is_decision = bool(bodies) or any(isinstance(body, ModelTurn) for body in events)
+        self._journal.record(*events, *bodies, is_decision=is_decision)
         if proposal.in_order:
             self.unjudged = [*state.queued.values()]
-        return len(state.settled) > settled_before or (bool(bodies) and not state.open_calls)
+        return len(state.settled) > settled_before or (bool(bodies or events) and not state.open_calls)
 
-    def _take(self, proposal: Proposal) -> int | None:
+    def _take(self, proposal: Proposal, events: Sequence[Body] = ()) -> int | None:
         self._calls.cancel(proposal.cancelled)
         self.wake_us, self.again_s = proposal.wake_us, proposal.again_s
-        return 0 if self.record(proposal) else proposal.wake_us
+        return 0 if self.record(proposal, events) else proposal.wake_us

@@ -6,20 +6,24 @@ repeating itself; only their own `retry` bounds them.
 
 from itertools import islice
 
+from perdure.kernel.conversation.conversation import MOST_FRUITLESS
 from perdure.kernel.events import Termination, ToolCall
-from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.fold import GoalState
+from perdure.kernel.history.call_state import CallState
 
 TIMES = 3
 
 
 def termination(state: GoalState) -> Termination | None:
     """Return the end of a goal in which the last three decisions of a model led nowhere."""
-    if not (state.governed or state.messages) or state.termination is not None:
+    said = state.conversation
+    if not (state.governed or said.turns) or state.termination is not None:
         return None
-    if state.used.iterations - state.called_iteration >= TIMES:
-        return Termination("no_progress", f"The last {TIMES} decisions were messages only.")
+    if said.fruitless >= MOST_FRUITLESS and not state.begun.mind.chat:
+        return Termination("no_progress", f"The last {said.fruitless} answers were empty, cut off or refusals.")
+    since = max(state.reopened_seq, said.message_seq)
     newest = (state.calls[call_id] for call_id in islice(reversed(state.governed), TIMES))
-    last = [call for call in newest if call.outcome is not None and call.seq > state.reopened_seq]
+    last = [call for call in newest if call.outcome is not None and call.seq > since]
     if len(last) < TIMES:
         return None
     if _are_same([_error(call) for call in last]) and _error(last[0]) is not None:

@@ -35,6 +35,14 @@ def _end(call: ToolCall) -> Termination:
     return Termination("done", value=call.arguments.get("value"))
 
 
+def _block(call: ToolCall) -> Termination:
+    reason = call.arguments.get("reason")
+    _require_known(call, "reason")
+    if not isinstance(reason, str) or not reason.strip():
+        raise Invalid("blocked was expected to have a reason, a text.")
+    return Termination("blocked", reason)
+
+
 def _require_known(call: ToolCall, *names: str) -> None:
     if unknown := sorted(call.arguments.keys() - set(names)):
         raise Invalid(f"{call.tool} has no argument {unknown[0]!r}. It has: {', '.join(names)}.")
@@ -73,8 +81,20 @@ _DONE = ToolSpec(
     },
     "pure",
 )
+_BLOCKED = ToolSpec(
+    "blocked",
+    "Ends the goal as blocked, because it cannot be reached. Call it alone, when nothing else is open.",
+    {
+        "type": "object",
+        "properties": {"reason": {"type": "string", "pattern": r"\S", "description": "What is in the way."}},
+        "required": ["reason"],
+        "additionalProperties": False,
+    },
+    "pure",
+)
 KERNEL_TOOLS: Mapping[str, KernelTool] = {
     "ask": KernelTool(_ASK, _question),
     "done": KernelTool(_DONE, _end, is_alone=True),
+    "blocked": KernelTool(_BLOCKED, _block, is_alone=True),
 }
 """By their names, which no other tool can have."""

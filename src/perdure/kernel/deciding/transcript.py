@@ -6,18 +6,19 @@ from heapq import merge
 from operator import attrgetter
 from typing import TypeVar
 
-from perdure.kernel.events import Message
-from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.events import Said
+from perdure.kernel.fold import GoalState
+from perdure.kernel.history.call_state import CallState
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """A message of the mind."""
+class Spoken:
+    """A message, a turn of the model, or a summary."""
 
     seq: int
-    message: Message
+    said: Said
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,21 +37,21 @@ class Settled:
     call: CallState
 
 
-Entry = Said | Begun | Settled
+Entry = Spoken | Begun | Settled
 
 
 def transcript(state: GoalState, after: int = 0) -> Sequence[Entry]:
     """Return what came after an event. It costs what it returns, not what the history has.
 
-    The fold keeps messages, calls and settled calls each in the order of their events; here they are merged. A pure
-    call has no intent: its beginning and its end are the same event.
+    The fold keeps what was said, calls and settled calls each in the order of their events; here they are merged. A
+    pure call has no intent: its beginning and its end are the same event.
     """
-    said = _since(reversed(state.messages), lambda each: each[0], after)
+    said = _since(reversed(state.conversation.said), lambda each: each[0], after)
     begun = _since(reversed(state.calls.values()), lambda each: each.seq, after)
     settled = _since((state.calls[each] for each in reversed(state.settled)), _ended_seq, after)
     return list(
         merge(
-            [Said(seq, message) for seq, message in said],
+            [Spoken(seq, each) for seq, each in said],
             [Begun(call.seq, call) for call in begun],
             [Settled(_ended_seq(call), call) for call in settled],
             key=attrgetter("seq"),

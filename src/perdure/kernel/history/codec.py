@@ -40,9 +40,8 @@ class Codec:
             if name == "tool_output":
                 leave_out_pure(content)
             return name, content
-        if kind != "message":
-            leave_out_step(content)
-            leave_out_child(content)
+        leave_out_step(content)
+        leave_out_child(content)
         return "action", {"kind": kind, **content}
 
     def read(self, event_type: str, content: Content) -> Any:
@@ -52,9 +51,8 @@ class Codec:
         """
         if event_type == "action":
             kind = content.pop("kind")
-            if kind != "message":
-                restore_step(content, has_attempt=kind == "tool_call")
-                restore_child(content)
+            restore_step(content, has_attempt=kind == "tool_call")
+            restore_child(content)
             return self._actions[kind].read(content)
         if event_type == "tool_output" and "digest" in content and "step" not in content:
             restore_step(content, has_attempt=False)

@@ -5,7 +5,17 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
 
-from perdure.kernel.events import Event, GoalBegun, Termination, ToolCall, ToolError, ToolOutput, decode
+from perdure.kernel.events import (
+    Event,
+    GoalBegun,
+    ModelTurn,
+    Termination,
+    ToolCall,
+    ToolError,
+    ToolOutput,
+    TranscriptSummary,
+    decode,
+)
 
 _NO_ARGUMENTS: dict[str, Any] = {"args": [], "kwargs": {}}
 """What is left out of the arguments of a step when it is empty."""
@@ -45,10 +55,19 @@ def _meaning(event: Event) -> Any:
                 replace(body, duration_ms=0, usage=None, meta=None, error=None, retry_after_s=None),
                 _failure(error),
             )
+        case ModelTurn() | TranscriptSummary():
+            return event.type, _said(body)
         case Termination(error=error):
             return event.type, replace(body, error=None), _failure(error)
         case _:
             return event.type, body
+
+
+def _said(body: ModelTurn | TranscriptSummary) -> Any:
+    """Return what a model has said, without what it cost, and what only its provider understands."""
+    if isinstance(body, TranscriptSummary):
+        return body.from_seq, body.to_seq, body.text
+    return body.turn, body.model, body.finish_reason, [replace(part, opaque=None) for part in body.parts]
 
 
 def _failure(error: ToolError | None) -> tuple[str, str] | None:

@@ -5,8 +5,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from perdure.errors import Conflict, Invalid, NotFound
-from perdure.kernel.events import Event
-from perdure.kernel.fold import CallState, GoalState, apply, fold
+from perdure.kernel.events import Event, Message
+from perdure.kernel.fold import GoalState, apply, fold
+from perdure.kernel.history.call_state import CallState
 from perdure.kernel.history.reopening import NotRetried, plan_retry
 from perdure.kernel.history.repetition import (
     NO_CHILDREN,
@@ -26,19 +27,25 @@ from perdure.kernel.history.step_names import NamedStep, named_step, short_name
 
 @dataclass(frozen=True, slots=True)
 class ForkRequest:
-    """Where to fork: exactly one of `at`, `before` and `after`; `repeat` names `once` steps to call a second time."""
+    """Where to fork: exactly one of `at`, `before`, `after`, `before_message`; `repeat` names `once` steps."""
 
     at: int | None = None
     before: str | None = None
     after: str | None = None
     repeat: tuple[str, ...] = ()
+    before_message: int | None = None
+    """The event of a message of a person."""
 
     def require_one_place(self) -> None:
         """Raises: Invalid unless exactly one place is given."""
-        given = [name for name in ("before", "after", "at") if getattr(self, name) is not None]
+        names = ("before", "after", "at", "before_message")
+        given = [name for name in names if getattr(self, name) is not None]
         if len(given) != 1:
             found = " and ".join(given) or "none"
-            raise Invalid(f"A fork needs exactly one of --before STEP, --after STEP and --at SEQ; found {found}.")
+            raise Invalid(
+                "A fork needs exactly one of --before STEP, --after STEP and --at SEQ, or a message to fork before;"
+                f" found {found}."
+            )
 
 
 def fork_point(events: Sequence[Event], asked: ForkRequest, children: ChildEffects = NO_CHILDREN) -> int:
@@ -55,7 +62,8 @@ def asked_point(events: Sequence[Event], asked: ForkRequest) -> int:
     """Return the event that a request names, whether or not a fork there is accepted.
 
     `before` is the event before the first one of a step, so that the step is called again; of a call, before its own
-    first. `after` is the event that settled the step for good; of a call, that settled the call.
+    first. `after` is the event that settled the step for good; of a call, that settled the call. `before_message` is
+    the event before a message.
 
     Raises: Invalid; NotFound when there is no such step; Conflict when the goal has no such event, or the step is not
     settled.
@@ -121,7 +129,18 @@ def _asked_seq(state: GoalState, asked: ForkRequest) -> int:
         return _seq_before(named_step(state, asked.before))
     if asked.after is not None:
         return _seq_after(state, named_step(state, asked.after))
+    if asked.before_message is not None:
+        return _seq_before_message(state, asked.before_message)
     return asked.at or 0
+
+
+def _seq_before_message(state: GoalState, seq: int) -> int:
+    """Raises: Conflict when the event is not a message of a person."""
+    said = [number for number, each in state.conversation.said if isinstance(each, Message) and each.role == "user"]
+    if seq not in said:
+        known = f"its messages are events {', '.join(map(str, said[-20:]))}" if said else "it has none"
+        raise Conflict(f"Event {seq} of {state.goal_id} is not a message of a person; {known}.")
+    return seq - 1
 
 
 def _seq_before(named: NamedStep) -> int:

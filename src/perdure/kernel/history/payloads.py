@@ -1,6 +1,6 @@
 """Dataclasses as JSON objects and back: a field that has its default is left out, and is restored when it is read."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Any, Generic, TypeVar
 
@@ -13,18 +13,19 @@ B = TypeVar("B")
 class Layout(Generic[B]):
     """How the values of one dataclass are written and read."""
 
-    def __init__(self, kind: type[B], **nested: "Layout[Any] | type[tuple[Any, ...]]") -> None:
+    def __init__(self, kind: type[B], **nested: "Layout[Any] | Choices | type[tuple[Any, ...]]") -> None:
+        self.kind = kind
         self._make: Callable[..., B] = kind
         self.defaults: Content = {
             each.name: _default(each) for each in fields(_dataclass(kind)) if _default(each) is not MISSING
         }
         """The fields that may be left out, each with the value that it has then."""
-        self._inner = {name: each for name, each in nested.items() if isinstance(each, Layout)}
+        self._inner = {name: each for name, each in nested.items() if isinstance(each, Layout | Choices)}
         self._fields = tuple(
             (each.name, _default(each), self._inner.get(each.name)) for each in fields(_dataclass(kind))
         )
         self._readers: tuple[tuple[str, Callable[[Any], Any]], ...] = tuple(
-            (name, each.read if isinstance(each, Layout) else each) for name, each in nested.items()
+            (name, each.read if isinstance(each, Layout | Choices) else each) for name, each in nested.items()
         )
 
     def be_quick(self) -> "Layout[B]":
@@ -53,14 +54,16 @@ class Layout(Generic[B]):
                 content[name] = read(found)
         return self._make(**content)
 
-    def unknown_field(self, content: Mapping[str, Any]) -> str | None:
+    def unknown_field(self, content: Any) -> str | None:
         """Return a field of an object that no value of this dataclass has; one of a nested object with a dot."""
+        if not isinstance(content, dict):
+            return None
         known = {name: inner for name, _, inner in self._fields}
         for name, each in content.items():
             if name not in known:
-                return name
+                return str(name)
             inner = known[name]
-            found = inner.unknown_field(each) if inner is not None and isinstance(each, dict) else None
+            found: str | None = inner.unknown_field(each) if inner is not None else None
             if found is not None:
                 return f"{name}.{found}"
         return None
@@ -68,6 +71,39 @@ class Layout(Generic[B]):
     def is_same(self, left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
         """Return whether two objects say the same, whichever of their defaults are left out."""
         return {**self.defaults, **left} == {**self.defaults, **right}
+
+
+class Choices:
+    """How a list of values of several dataclasses is written and read: each object names its class as its `kind`."""
+
+    def __init__(self, **kinds: "Layout[Any]") -> None:
+        self._layouts: dict[str, Layout[Any]] = kinds
+        self._names = {layout.kind: name for name, layout in kinds.items()}
+
+    def write(self, values: Iterable[Any]) -> list[Content]:
+        """Return values as objects."""
+        named = ((self._names[type(value)], value) for value in values)
+        return [{"kind": name, **self._layouts[name].write(value)} for name, value in named]
+
+    def read(self, contents: Iterable[Content]) -> tuple[Any, ...]:
+        """Return the values that were written as objects; the objects are used up.
+
+        Raises: KeyError, TypeError, AttributeError when they are not the objects of such values.
+        """
+        return tuple(self._layouts[content.pop("kind")].read(content) for content in contents)
+
+    def unknown_field(self, contents: Any) -> str | None:
+        """Return what no value of these classes has: a kind, or a field of an object."""
+        for content in contents if isinstance(contents, list) else []:
+            fields = {**content} if isinstance(content, dict) else {}
+            kind = fields.pop("kind", None)
+            layout = self._layouts.get(kind) if isinstance(kind, str) else None
+            if layout is None:
+                return f"kind {kind!r}"
+            name: str | None = layout.unknown_field(fields)
+            if name is not None:
+                return name
+        return None
 
 
 def _default(field: "Field[Any]") -> Any:

@@ -16,7 +16,8 @@ from perdure.kernel.events import (
     content_of,
     is_same_content,
 )
-from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.fold import GoalState
+from perdure.kernel.history.call_state import CallState
 from perdure.kernel.history.repetition import cleanup_steps, may_have_happened
 from perdure.kernel.history.step_names import branch_of, is_marker, may_follow
 from perdure.kernel.limits import raised_limits

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from perdure.kernel.events import ToolCall
-from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.fold import GoalState
+from perdure.kernel.history.call_state import CallState
 
 _MAY_HAVE_HAPPENED = frozenset({"timeout", "bad_result", "cancelled", "signal"})
 """Error codes after which the effect of a `once` call may be there all the same.

@@ -106,6 +106,8 @@ def _hash(state: GoalState) -> str:
         *(state.head.seq, state.status, state.used.iterations, state.limits, calls),
         *(_text(state.termination), _text(state.hold), [_text(body) for body in state.reopenings]),
     ]
+    if state.conversation.said:
+        content.append([_text(body) for _, body in state.conversation.said])
     return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from perdure.errors import Invalid, NotFound
 from perdure.kernel.events import Wait
-from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.fold import GoalState
+from perdure.kernel.history.call_state import CallState
 
 _LISTED = 20
 _MARKER = "version:"

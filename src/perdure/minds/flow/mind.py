@@ -12,7 +12,8 @@ from functools import partial
 from typing import Any
 
 from perdure.errors import Conflict, Invalid
-from perdure.kernel.events import Termination, ToolCall
+from perdure.kernel.calls.toolbox import Toolbox
+from perdure.kernel.events import Body, Termination, ToolCall
 from perdure.kernel.fold import Origin
 from perdure.kernel.mind import Proposal
 from perdure.kernel.ports import GoalState
@@ -88,7 +89,7 @@ class FlowMind:
         self.versions = Versions()
         self._refusal: Refusal | None = None
 
-    async def prepare(self, state: GoalState) -> None:
+    async def prepare(self, state: GoalState, tools: Toolbox) -> Sequence[Body]:  # noqa: ARG002 (a flow knows no tools)
         """See Mind.prepare. Runs the function from its beginning as far as the history goes.
 
         A function with timers of its own may get elsewhere because they were fired in another order than in the first
@@ -96,9 +97,8 @@ class FlowMind:
 
         Raises: Conflict when the function does not ask for what was recorded; nothing is recorded then.
         """
-        search = TimerSearch()
+        search, loop = TimerSearch(), asyncio.get_running_loop()
         first: ChangedFlow | None = None
-        loop = asyncio.get_running_loop()
         until_s = loop.time() + _SEARCH_S
         while (plan := search.next_plan(is_late=loop.time() > until_s)) is not None:
             try:
@@ -109,9 +109,10 @@ class FlowMind:
                 if not await self._begin_anew():
                     break
             else:
-                return
+                return ()
         if first is not None:
             raise first from None
+        return ()
 
     async def _begin_anew(self) -> bool:
         """Unwind a function that went another way because of its timers; tell whether it can be run again."""
@@ -176,11 +177,11 @@ class FlowMind:
             return self._refusal.decide(state, now_us)
         cancelled, markers = self._cancelling.cancelled_calls(state), self.versions.take_fresh()
         if progress.end is not None:
-            return Proposal(cancelled=cancelled, end=None if state.is_busy else progress.end, markers=markers)
+            return Proposal(cancelled=cancelled, end=None if state.is_busy else progress.end, events=markers)
         actions, unrecorded, wakes = begin_fresh(progress, state, now_us)
         again_s = look_again_s(progress, callbacks)
         wake_us = min(wakes, default=None)
-        return Proposal(actions, unrecorded, cancelled, wake_us=wake_us, again_s=again_s, markers=markers)
+        return Proposal(actions, unrecorded, cancelled, wake_us=wake_us, again_s=again_s, events=markers)
 
     def _fire_passed(self, state: GoalState, callbacks: FlowCallbacks) -> bool:
         """Let a deadline of the function pass that had passed when a worker died; tell whether there was any.

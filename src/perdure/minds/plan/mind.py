@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
 from perdure.errors import Invalid
-from perdure.kernel.events import Action, Ask, Termination, ToolCall, Wait
+from perdure.kernel.calls.toolbox import Toolbox
+from perdure.kernel.events import Action, Ask, Body, Termination, ToolCall, Wait
 from perdure.kernel.mind import Proposal
 from perdure.kernel.ports import GoalState
 from perdure.minds.plan.graph import Graph
@@ -33,8 +34,9 @@ class PlanMind:
         self._graph = Graph(plan.steps)
         self._progress: Progress | None = None
 
-    async def prepare(self, state: GoalState) -> None:
+    async def prepare(self, state: GoalState, tools: Toolbox) -> Sequence[Body]:  # noqa: ARG002 (it records nothing)
         """See Mind.prepare."""
+        return ()
 
     async def close(self) -> None:
         """See Mind.close."""

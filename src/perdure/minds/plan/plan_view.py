@@ -5,7 +5,8 @@ from functools import lru_cache
 
 from perdure.errors import Invalid
 from perdure.kernel.events import ToolCall
-from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.fold import GoalState
+from perdure.kernel.history.call_state import CallState
 from perdure.minds.plan.graph import Graph
 from perdure.minds.plan.plan_file import parse_plan
 from perdure.minds.plan.progress import Progress

@@ -6,7 +6,7 @@ from perdure.errors import Damaged, NotFound
 from perdure.kernel.calls.cancellation import CANCELLED
 from perdure.kernel.calls.children import CHILD_FAILED
 from perdure.kernel.events import Event
-from perdure.kernel.fold import CallState
+from perdure.kernel.history.call_state import CallState
 from perdure.kernel.history.forking import with_voided
 from perdure.kernel.history.repetition import ChildEffects, Effects, child_of, effects_of
 

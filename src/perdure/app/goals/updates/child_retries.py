@@ -10,7 +10,8 @@ from perdure.errors import NotFound
 from perdure.kernel.calls.cancellation import CANCELLED
 from perdure.kernel.calls.children import CHILD_FAILED, child_goal_id, child_of
 from perdure.kernel.events import ToolCall
-from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.fold import GoalState
+from perdure.kernel.history.call_state import CallState
 from perdure.kernel.history.reopening import NotRetried, plan_retry
 from perdure.kernel.history.repetition import child_effects
 from perdure.kernel.ports import Owned, StateStore

@@ -14,19 +14,22 @@ from perdure.kernel.history.replay import DamagedEvent, require_unchanged
 from perdure.kernel.ports import GoalFilter, GoalStore, Summary
 
 
-def fork_request(at: Any, *, before: Any = None, after: Any = None, repeat: Any = ()) -> ForkRequest:
+def fork_request(
+    at: Any, *, before: Any = None, after: Any = None, before_message: Any = None, repeat: Any = ()
+) -> ForkRequest:
     """Return where to fork, checked by type.
 
     Raises: Invalid
     """
-    if at is not None and (isinstance(at, bool) or not isinstance(at, int)):
-        raise Invalid(f"Invalid at: expected the number of an event, found {at!r}.")
+    for name, seq in (("at", at), ("before_message", before_message)):
+        if seq is not None and (isinstance(seq, bool) or not isinstance(seq, int)):
+            raise Invalid(f"Invalid {name}: expected the number of an event, found {seq!r}.")
     if isinstance(repeat, str) or not isinstance(repeat, Sequence):
         raise Invalid(f"Invalid repeat: expected a list of steps, found {repeat!r}.")
-    for name in (before, after, *repeat):
-        if name is not None and not (isinstance(name, str) and name.strip()):
-            raise Invalid(f"Invalid step: expected a name, found {name!r}.")
-    request = ForkRequest(at, before, after, tuple(repeat))
+    for step in (before, after, *repeat):
+        if step is not None and not (isinstance(step, str) and step.strip()):
+            raise Invalid(f"Invalid step: expected a name, found {step!r}.")
+    request = ForkRequest(at, before, after, tuple(repeat), before_message)
     request.require_one_place()
     return request
 

@@ -13,6 +13,7 @@ from typing import Any
 from perdure.app.workers.flow_threads import FlowThread
 from perdure.app.workers.run_context import RunContexts
 from perdure.errors import Invalid, PerdureError
+from perdure.kernel.calls.toolbox import Toolbox
 from perdure.kernel.events import Decision, ToolCall
 from perdure.kernel.fold import GoalState
 
@@ -80,7 +81,7 @@ async def _replay(contexts: RunContexts, state: GoalState, step: str) -> Callabl
         return None
     mind = FlowMind(flow, state.begun.mind.args)
     try:
-        await mind.prepare(state)
+        await mind.prepare(state, Toolbox())
         return mind.function_of(step)
     finally:
         await mind.close()

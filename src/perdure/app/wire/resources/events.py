@@ -31,6 +31,41 @@ class GoalEvent(_Head):
     payload: Annotated[dict[str, Any], DescribedBy(f"{_BODIES}:GoalBegun")]
 
 
+class MessageEvent(_Head):
+    """A message to the model."""
+
+    type: Literal["message"]
+    payload: Annotated[dict[str, Any], DescribedBy(f"{_BODIES}:Message")]
+
+
+class PromptEvent(_Head):
+    """What every request to the model begins with from here on."""
+
+    type: Literal["prompt"]
+    payload: Annotated[dict[str, Any], DescribedBy(f"{_BODIES}:Prompt")]
+
+
+class ModelTurnEvent(_Head):
+    """One answer of the model."""
+
+    type: Literal["model_turn"]
+    payload: Annotated[dict[str, Any], DescribedBy(f"{_UNIONS}:ModelTurn")]
+
+
+class SummaryEvent(_Head):
+    """A summary that replaces events in later requests to the model."""
+
+    type: Literal["summary"]
+    payload: Annotated[dict[str, Any], DescribedBy(f"{_BODIES}:TranscriptSummary")]
+
+
+class ModelFailedEvent(_Head):
+    """The model gave no answer, and the run of the goal ended."""
+
+    type: Literal["model_failed"]
+    payload: Annotated[dict[str, Any], DescribedBy(f"{_BODIES}:ModelFailure")]
+
+
 class ActionEvent(_Head):
     """A decision of the mind."""
 
@@ -80,6 +115,13 @@ class LimitEvent(_Head):
     payload: Annotated[dict[str, Any], DescribedBy(f"{_BODIES}:LimitRaised")]
 
 
+class LimitReachedEvent(_Head):
+    """Too little is left of a limit for the next request to the model."""
+
+    type: Literal["limit_reached"]
+    payload: Annotated[dict[str, Any], DescribedBy(f"{_BODIES}:LimitReached")]
+
+
 class TerminationEvent(_Head):
     """The end of a goal. Only `reopened` may follow it."""
 
@@ -110,6 +152,11 @@ class ReleasedEvent(_Head):
 
 Event: TypeAlias = (
     GoalEvent
+    | MessageEvent
+    | PromptEvent
+    | ModelTurnEvent
+    | SummaryEvent
+    | ModelFailedEvent
     | ActionEvent
     | ToolOutputEvent
     | OutcomeUnknownEvent
@@ -117,6 +164,7 @@ Event: TypeAlias = (
     | SignalEvent
     | CancelEvent
     | LimitEvent
+    | LimitReachedEvent
     | TerminationEvent
     | ReopenedEvent
     | HoldEvent

@@ -32,12 +32,14 @@ class GoalFilters(TypedDict, total=False):
 class ForkPlace(TypedDict, total=False):
     """Where a goal is forked, beside `at`, the number of an event; and what the fork may repeat.
 
-    `before` a step's first event, so that the step is called again; `after` the event that settled a step. `repeat`
-    names `once` steps that may have happened and are called a second time, and steps of a cleanup.
+    `before` a step's first event, so that the step is called again; `after` the event that settled a step;
+    `before_message` the number of a person's message. `repeat` names `once` steps that may have happened and are called
+    a second time, and steps of a cleanup.
     """
 
     before: str | None
     after: str | None
+    before_message: int | None
     repeat: Sequence[str]
 
 

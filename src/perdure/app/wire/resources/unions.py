@@ -1,20 +1,15 @@
 """The unions of the wire with their names and discriminators: what OpenAPI needs beside the TypedDicts."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, RootModel
 
 from perdure.app.wire.resources import events
 from perdure.forge.turns import BuilderTurn
-from perdure.kernel.events import Ask, Message, ToolCall, Wait
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageAction(Message):
-    """A message of the mind."""
-
-    kind: Literal["message"]
+from perdure.kernel.conversation import messages
+from perdure.kernel.conversation.parts import TextPart, ThinkingPart, ToolCallPart
+from perdure.kernel.events import Ask, ToolCall, Wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +36,38 @@ class WaitAction(Wait):
     kind: Literal["wait"]
 
 
-class Action(
-    RootModel[Annotated[MessageAction | ToolCallAction | AskAction | WaitAction, Field(discriminator="kind")]]
-):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerText(TextPart):
+    """Text for the person."""
+
+    kind: Literal["text"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerThinking(ThinkingPart):
+    """What the model thought before it answered."""
+
+    kind: Literal["thinking"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerToolCall(ToolCallPart):
+    """A call of a tool; `arguments_text` where the model sent no JSON object."""
+
+    kind: Literal["tool_call"]
+
+
+AnswerPart: TypeAlias = Annotated[AnswerText | AnswerThinking | AnswerToolCall, Field(discriminator="kind")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelTurn(messages.ModelTurn):
+    """One answer of the model. Its tool calls follow as actions."""
+
+    parts: tuple[AnswerPart, ...] = ()
+
+
+class Action(RootModel[Annotated[ToolCallAction | AskAction | WaitAction, Field(discriminator="kind")]]):
     """What the mind decided to do."""
 
 

@@ -173,7 +173,7 @@ async def retry_goal(goal_id: GoalId, served: Served, once: Called, body: RetryB
 async def fork_goal(goal_id: GoalId, body: ForkBody, served: Served, once: Called) -> Response:
     """Fork a goal: the new goal shares its events up to a point. It does not run until it is resumed.
 
-    The point is exactly one of `at`, `before` and `after`. Calls that are open there are void and called again. If one
+    The point is exactly one of `at`, `before`, `after` and `before_message`. Calls that are open there are void and called again. If one
     of them is a `once` step that `repeat` does not name, the answer is 409 and names the nearest points that repeat
     nothing.
     """
@@ -184,6 +184,7 @@ async def fork_goal(goal_id: GoalId, body: ForkBody, served: Served, once: Calle
         body.at,
         before=body.before,
         after=body.after,
+        before_message=body.before_message,
         repeat=body.repeat,
         take_key=body.take_key,
         key=None if once is None else once.key,

@@ -136,7 +136,7 @@ class RetryBody(BaseModel):
 
 
 class ForkBody(BaseModel):
-    """Where to fork: exactly one of `at`, `before` and `after`."""
+    """Where to fork: exactly one of `at`, `before`, `after` and `before_message`."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -156,6 +156,9 @@ class ForkBody(BaseModel):
     after: StepName | None = Field(
         default=None, description="A step or a call id: the fork shares the events up to its outcome."
     )
+    before_message: Whole | None = Field(
+        default=None, description="The seq of a person's message: the fork shares the events before it."
+    )
     repeat: Annotated[list[StepName], Field(max_length=1000)] = Field(
         default=[],
         description="Steps of effect `once` that may have happened and that the fork repeats, and steps of a cleanup"
@@ -167,8 +170,8 @@ class ForkBody(BaseModel):
 
     @model_validator(mode="after")
     def _is_one_place(self) -> "ForkBody":
-        if sum(each is not None for each in (self.at, self.before, self.after)) != 1:
-            raise ValueError("expected exactly one of at, before and after")
+        if sum(each is not None for each in (self.at, self.before, self.after, self.before_message)) != 1:
+            raise ValueError("expected exactly one of at, before, after and before_message")
         return self
 
 

@@ -30,7 +30,8 @@ from perdure.interfaces.cli.remote.ports.goals import GoalPorts
 from perdure.interfaces.cli.shell_hints import exact
 from perdure.kernel.calls.decisions import TooLate, choose
 from perdure.kernel.events import Limits, ToolCall
-from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.fold import GoalState
+from perdure.kernel.history.call_state import CallState
 from perdure.kernel.loop import RunResult
 from perdure.minds.flow.scripts import is_of_script, run_again
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _QUIET_S = 1.0
 """How long nothing has to happen before the server is asked where the goal stands."""
-_ENDS_A_RUN = ("person", "signal", "limit", "hold")
+_ENDS_A_RUN = ("person", "signal", "limit", "hold", "message", "model")
 """What a run does not wait for: the command ends, and says how the goal continues."""
 
 Start = Callable[[ServerGoals], Awaitable[tuple[GoalView, int]]]

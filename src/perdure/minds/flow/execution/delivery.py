@@ -24,7 +24,8 @@ from typing import Any
 from perdure.errors import StepFailed
 from perdure.kernel.calls.cancellation import is_cancelled_by_flow
 from perdure.kernel.events import Termination
-from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.fold import GoalState
+from perdure.kernel.history.call_state import CallState
 from perdure.kernel.history.step_names import is_marker
 from perdure.minds.flow.execution.cancelling import Cancelling
 from perdure.minds.flow.execution.cleanup import Cleanup

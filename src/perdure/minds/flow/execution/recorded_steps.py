@@ -4,7 +4,8 @@ import shlex
 
 from perdure.errors import Conflict
 from perdure.kernel.events import Action, ToolCall
-from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.fold import GoalState
+from perdure.kernel.history.call_state import CallState
 from perdure.kernel.history.step_names import branch_of, is_marker, may_follow, short_name
 from perdure.minds.flow.requests import Request, is_id
 

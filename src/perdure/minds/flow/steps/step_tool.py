@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from perdure.errors import Invalid, Unavailable
 from perdure.kernel.events import Happened, ToolError, ToolOutput
-from perdure.kernel.fold import CallState
+from perdure.kernel.history.call_state import CallState
 from perdure.kernel.recovery import BAD_RESULT, LOST_RESULT, WITHOUT_RESULT
 from perdure.kernel.tool import CallContext, Check, KnownOutput, ToolSpec, Used
 from perdure.minds.flow.current import STEP, CurrentStep

@@ -12,7 +12,8 @@ from perdure.interfaces.cli.command_result import Table
 from perdure.interfaces.cli.output.terminal import one_line
 from perdure.interfaces.cli.output.times import in_words
 from perdure.kernel.events import Ask, Reopened, ToolCall
-from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.fold import GoalState
+from perdure.kernel.history.call_state import CallState
 from perdure.kernel.loop import RunResult
 from perdure.kernel.ports import InboxRow
 from perdure.moments import moment
@@ -22,13 +23,13 @@ STATE_COLUMN = HEADERS.index("state")
 
 
 def exit_code_of(result: RunResult) -> int:
-    """Return how a run of a goal ends: 0 only when the goal is done."""
+    """Return how a run of a goal ends: 0 only when the goal is done, or a conversation waits for the next message."""
     state = result.state
     if state.termination is not None:
         return {"done": 0, "cancelled": 130}.get(state.termination.reason, 1)
     if result.outcome == "interrupted":
         return 130
-    return 6 if state.waiting_for == "limit" else 5
+    return {"limit": 6, "model": 8, "message": 0}.get(state.waiting_for or "", 5)
 
 
 def timeline(state: GoalState, *, now_us: int | None = None) -> Table:

@@ -21,7 +21,8 @@ from perdure.interfaces.cli.goals.run_ui.writer import Writer
 from perdure.interfaces.cli.output.terminal import one_line, wrapped_for
 from perdure.interfaces.cli.output.times import in_words
 from perdure.kernel.events import Body, Event, ToolOutput, decode
-from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.fold import GoalState
+from perdure.kernel.history.call_state import CallState
 
 _STYLES = {"done": "green", "failed": "red", "outcome": "yellow", "asks": "yellow", "needs": "yellow"}
 

@@ -7,7 +7,7 @@ from perdure.interfaces.cli.goals.display.hints import shown_call
 from perdure.interfaces.cli.output.terminal import lines
 from perdure.interfaces.cli.prompts.layout import Choice
 from perdure.kernel.events import Ask, DecisionKind, ToolCall
-from perdure.kernel.fold import CallState
+from perdure.kernel.history.call_state import CallState
 
 
 @dataclass(frozen=True)

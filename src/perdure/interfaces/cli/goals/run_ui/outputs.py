@@ -10,7 +10,8 @@ from perdure.interfaces.cli.goals.run_ui.progress import write_output
 from perdure.interfaces.cli.goals.run_ui.run_ui import raise_failure
 from perdure.interfaces.cli.goals.run_ui.writer import Writer
 from perdure.interfaces.cli.remote.opened import goals_of
-from perdure.kernel.fold import CallState, GoalState
+from perdure.kernel.fold import GoalState
+from perdure.kernel.history.call_state import CallState
 from perdure.kernel.history.step_names import named_step
 
 VALUE = "value"

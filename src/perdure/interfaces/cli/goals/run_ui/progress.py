@@ -11,6 +11,7 @@ from perdure.interfaces.cli.goals.run_ui.writer import Writer
 from perdure.interfaces.cli.output.terminal import lines, one_line, wrapped_for
 from perdure.interfaces.cli.output.times import in_words
 from perdure.kernel.calls.holding import describe_hold
+from perdure.kernel.conversation.conversation import text_of
 from perdure.kernel.events import (
     Ask,
     Body,
@@ -20,7 +21,10 @@ from perdure.kernel.events import (
     GoalBegun,
     Hold,
     LimitRaised,
+    LimitReached,
     Message,
+    ModelFailure,
+    ModelTurn,
     OutcomeUnknown,
     Released,
     Reopened,
@@ -30,7 +34,8 @@ from perdure.kernel.events import (
     Wait,
     decode,
 )
-from perdure.kernel.fold import Call, GoalState
+from perdure.kernel.fold import GoalState
+from perdure.kernel.history.call_state import Call
 from perdure.tools.exec.capture import left_out_bytes
 
 
@@ -218,10 +223,22 @@ def _line_from_outside(body: Body) -> str | None:
     match body:
         case LimitRaised():
             return f"limit: {body.name} raised to {body.value:g}"
+        case LimitReached():
+            return f"limit: {body.left:g} {body.name} are left, and the next request may need {body.needed:g}"
         case Signal(name=name):
             return f"signal {name}"
-        case Message(text=text):
+        case _:
+            return _line_of_conversation(body)
+
+
+def _line_of_conversation(body: Body) -> str | None:
+    match body:
+        case Message(role="user", text=text):
             return text
+        case ModelTurn():
+            return text_of(body) or None
+        case ModelFailure():
+            return f"model {body.model}: {body.message}"
         case _:
             return None
 
