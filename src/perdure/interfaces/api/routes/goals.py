@@ -173,9 +173,9 @@ async def retry_goal(goal_id: GoalId, served: Served, once: Called, body: RetryB
 async def fork_goal(goal_id: GoalId, body: ForkBody, served: Served, once: Called) -> Response:
     """Fork a goal: the new goal shares its events up to a point. It does not run until it is resumed.
 
-    The point is exactly one of `at`, `before`, `after` and `before_message`. Calls that are open there are void and called again. If one
-    of them is a `once` step that `repeat` does not name, the answer is 409 and names the nearest points that repeat
-    nothing.
+    The point is exactly one of `at`, `before`, `after` and `before_message`. Calls that are open there are void and
+    called again. If one of them is a `once` step that `repeat` does not name, the answer is 409 and names the nearest
+    points that repeat nothing.
     """
     goal = await served.p.goals.get(goal_id)
     copy = partial(
