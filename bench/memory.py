@@ -27,8 +27,8 @@ REASONS: dict[str, str] = {
         " milliseconds more when other processes use the processor."
     ),
     "make the index": (
-        "More than half of it is Python: reading a record, its words and the eight things that it is found by; the"
-        " rest is SQLite, which sorts the latter. Taking records apart in compiled code would be the gain."
+        "More than half of it is Python: reading a record, its words and its eight kinds of index terms; the rest is"
+        " SQLite, which sorts the terms. Parsing records in compiled code would be faster."
     ),
     "the same, processor time": "As above.",
 }
@@ -38,10 +38,10 @@ CHANGES: dict[str, str] = {
     "adds, one writer": (
         "An add is one write and one flush, and a check for duplicates of the last day; `add_many` shares the flush."
     ),
-    "lost of 400 adds by four writers": "Nothing that was acknowledged may be lost; this would be a bug of ours.",
-    "not acknowledged of these": "Writers wait for each other for up to ten seconds; a longer wait would refuse fewer.",
+    "lost of 400 adds by four writers": "An acknowledged record must not be lost; this would be a bug of Perdure.",
+    "not acknowledged of these": "Writers wait for each other for up to ten seconds; a longer wait would reject fewer.",
     "look-up by fingerprint among 1,000": (
-        "A look-up sees first whether log and index have changed, and reads what it has found from the log again."
+        "A look-up first checks whether log and index have changed, and reads its hits from the log again."
     ),
 }
 """What would change it that a peer is ahead of us, by the case; said only when one is."""

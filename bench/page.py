@@ -15,14 +15,14 @@ from bench.table import Counted, Timed, counted_table, timed_table
 from perdure import __version__
 
 _BETWEEN = (
-    "Between two flushes the loop's thread makes the next events, with their JSON, hash and summary, in about 30 µs"
-    " each, and the writer waits; the floor's goals make a row in a few."
+    "Between two flushes the loop's thread creates the next events, with their JSON, hash and summary, in about "
+    "30 µs each, and the writer waits; the goals of the floor create a row in a few µs."
 )
 REASONS: dict[str, str] = {
     "64 x 50 steps, store, SQLite on disk": _BETWEEN,
     "64 x 50 steps, store, SQLite, flush of 4 ms": _BETWEEN,
     "50 of 100,000 goals, store": (
-        "The query takes a third of it; the rest is the way to a reading thread and back, and fifty summaries."
+        "The query takes a third of it; the rest is the hand-over to a reading thread and back, and fifty summaries."
     ),
     "cold start: perdure goal list --json": (
         "Nearly all of it is imports: asyncio, Typer and our own modules. On a quiet machine it was 319 ms."
@@ -31,19 +31,19 @@ REASONS: dict[str, str] = {
 """Why a target is not met, by the line that names it; said only when it is not."""
 
 _STEP = (
-    "There, a step is one row, without a hash, an intent before the effect, an owner's fence or the summary that lists"
-    " are made of. A `pure` step has no intent of its own."
+    "There, a step is one row without a hash, without an intent before the effect, without a fence of the owner "
+    "and without the summary that lists read. A `pure` step of Perdure has no intent either."
 )
-_MANY = "All goals share one writer and its flushes; less Python for each decision of the kernel would be the gain."
+_MANY = "All goals share one writer and its flushes; less Python per decision of the kernel would be faster."
 _RESUME = (
-    "A flow runs again from its beginning, and each recorded step is asked for, compared and answered; a snapshot of"
-    " the fold would shorten the reading, not the running."
+    "A flow runs again from its beginning, and each recorded step is requested, compared and answered. A snapshot"
+    " of the state would make reading faster, not running."
 )
 _BYTES = (
-    "A step is two events, intent and outcome, each a row with an id, a time and a hash of 32 bytes; what is null, a"
-    " default or follows from the id of the call is not written. A `pure` step is one event."
+    "A step is two events, intent and outcome, each a row with an id, a time and a hash of 32 bytes; null, "
+    "default and derivable fields are not stored. A `pure` step is one event."
 )
-_FLUSHES = "One commit a step is what being durable before the next step costs; goals that run at once share it."
+_FLUSHES = "One commit per step is the cost of durability before the next step; goals that run at once share it."
 CHANGES: dict[str, str] = {
     "step of one goal, SQLite on tmpfs": _STEP,
     "step of one goal, SQLite on disk": _STEP,
@@ -52,10 +52,10 @@ CHANGES: dict[str, str] = {
     "64 goals x 50 steps, PostgreSQL": _MANY,
     "resume after 1,000 steps": _RESUME,
     "resume after 10,000 steps": _RESUME,
-    "list of 50 of 100,000": "One query for the page; a prepared statement on a reader of its own would be the gain.",
+    "list of 50 of 100,000": "One query for the page; a prepared statement on a separate reader would be faster.",
     "cold start": (
-        "Imports are most of it: asyncio, then the runner and all of its tools. Importing a tool when a goal first uses"
-        " it would save some."
+        "Most of it is imports: asyncio, then the runner and all of its tools. Importing a tool at its first use would"
+        " be faster."
     ),
     "bytes a step, SQLite": _BYTES,
     "bytes a step, PostgreSQL": _BYTES,
