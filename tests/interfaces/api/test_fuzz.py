@@ -22,6 +22,7 @@ from perdure.app import Perdure
 from perdure.app.access.token import read_token
 from perdure.interfaces.api.app import make_routes
 from perdure.interfaces.api.server import Address, Running, running
+from perdure.testing.model_server import ModelServer, Script, ScriptedAnswer
 from tests.conftest import BACKENDS
 from tests.postgres import PostgresServer
 
@@ -61,17 +62,21 @@ def reached(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
             await p.goals.run("true")
             await p.forge.start("a timer")
             await p.memory.add({"type": "lesson", "title": "fuzz"})
+            await p.models.test()  # the first request imports packages, which takes longer than a call may
             server.surface.worker.most = 0
             ready.append(_reached(server, p.settings.home))
             has_come.set()
             await asyncio.to_thread(is_over.wait)
 
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
-    assert has_come.wait(30)
-    yield ready[0]
-    is_over.set()
-    thread.join(30)
+    # The default model always answers: a model that does not is a 503, which would say nothing about us.
+    with ModelServer(Script([ScriptedAnswer("ready")], order="turns")) as models, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PERDURE_MODEL", f"openai-compatible:m@{models.url}/v1")
+        thread = threading.Thread(target=lambda: asyncio.run(serve()))
+        thread.start()
+        assert has_come.wait(30)
+        yield ready[0]
+        is_over.set()
+        thread.join(30)
 
 
 def _reached(server: Running, home: Path) -> Reached:

@@ -39,6 +39,7 @@ from perdure.kernel.events import (
     Wait,
     seal,
 )
+from perdure.testing.model_server import ModelServer, Script, ScriptedAnswer
 from tests.interfaces.api.document import document, operation_of, operations, require_documented
 from tests.interfaces.api.serving import Served
 from tests.interfaces.api.talks import built, ready
@@ -152,6 +153,7 @@ async def test_every_route_sends_what_the_document_says(plain: Served) -> None:
     await _use_goals(plain)
     await _use_builder_and_bots(plain)
     await _use_memory(plain)
+    await _use_models(plain)
     for path in ("/healthz", "/", plain.server.login_url().removeprefix(plain.server.url)):
         await plain.http.get(f"{plain.server.url}{path}")
     await plain.http.post(f"{plain.server.url}/logout")
@@ -196,6 +198,12 @@ async def _use_builder_and_bots(plain: Served) -> None:
     await plain.http.delete(f"/builder/choices/{choice['id']}")
     await plain.http.delete("/builder/choices")
     await plain.http.delete(f"/bots/{slug}")
+
+
+async def _use_models(plain: Served) -> None:
+    assert (await plain.http.get("/models")).json()["data"]
+    with ModelServer(Script([ScriptedAnswer("ready")])) as server:
+        await plain.http.post("/models/test", json={"name": f"openai-compatible:m@{server.url}/v1"})
 
 
 async def _use_memory(plain: Served) -> None:
