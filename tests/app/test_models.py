@@ -68,6 +68,15 @@ def test_the_models_of_the_settings_come_first(home: Path) -> None:
     assert found[1]["price"] is None
 
 
+def test_a_table_counts_for_every_way_to_write_a_name(home: Path, tmp_path: Path) -> None:
+    (home / "config.toml").write_text('[models."gguf:~/a.gguf"]\ncontext_window = 1024\n')
+    assert models(home).client.context_window(f"gguf:{tmp_path}/user/a.gguf") == 1024
+    assert models(home).list()[0]["name"] == f"gguf:{tmp_path}/user/a.gguf"
+    (home / "config.toml").write_text('[models."gpt-5"]\ncontext_window = 1024\n')
+    with pytest.raises(Invalid, match="'gpt-5' is not the name of a model"):
+        models(home)
+
+
 def test_a_name_that_is_none_is_said_by_name(home: Path) -> None:
     with pytest.raises(Invalid, match="'gpt-5' is not the name of a model"):
         models(home, PERDURE_MODEL="gpt-5").list()

@@ -14,7 +14,7 @@ from perdure.minds.model.providers.choice import choose_model, install_command, 
 from perdure.minds.model.providers.client import ProviderClient
 from perdure.minds.model.providers.failures import login_command, test_command
 from perdure.minds.model.providers.keys import Keys
-from perdure.minds.model.providers.names import BUILT_IN, VENDORS, ModelName, parse_model_name
+from perdure.minds.model.providers.names import BUILT_IN, VENDORS, ModelName, parse_model_name, with_whole_names
 from perdure.minds.model.providers.prices import Prices
 from perdure.settings import Settings
 
@@ -30,12 +30,15 @@ _GREETING = "Answer with one word: ready"
 
 
 class Models:
-    """The models of a home."""
+    """The models of a home.
+
+    Raises: Invalid when the name of a table in the settings is not one of a model.
+    """
 
     def __init__(
         self, settings: Settings, *, clock: Clock | None = None, environment: Mapping[str, str] | None = None
     ) -> None:
-        self.settings = settings.models
+        self.settings = with_whole_names(settings.models)
         self.secrets = SecretFiles(settings.home)
         self._environment = os.environ if environment is None else environment
         self._clock = SystemClock() if clock is None else clock

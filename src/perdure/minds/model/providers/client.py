@@ -14,7 +14,7 @@ from perdure.minds.model.ports import DeltaReset, ModelAnswer, ModelFailed, Mode
 from perdure.minds.model.providers.breaker import Breakers
 from perdure.minds.model.providers.failures import AttemptFailed, Failure, no_extra
 from perdure.minds.model.providers.keys import Keys, Secrets
-from perdure.minds.model.providers.names import BUILT_IN, ModelName, parse_model_name
+from perdure.minds.model.providers.names import BUILT_IN, ModelName, parse_model_name, with_whole_names
 from perdure.minds.model.providers.prices import Prices
 from perdure.minds.model.providers.retries import ATTEMPTS, REQUEST_S, Wait, after_failure
 from perdure.model_settings import ModelDefaults
@@ -40,6 +40,7 @@ class ProviderClient:
         attempts: int | None = None,
         chance: Callable[[], float] = random.random,
     ) -> None:
+        settings = with_whole_names(settings)
         self._keys = Keys(settings, environment, secrets)
         self._prices = Prices(settings)
         self._clock = clock

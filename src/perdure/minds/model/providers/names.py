@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from perdure.errors import Invalid
+from perdure.model_settings import ModelDefaults
 from perdure.settings import absolute
 
 BUILT_IN = "builtin"
@@ -119,6 +120,15 @@ def _compatible(text: str, rest: str) -> ModelName:
     if not parts.hostname or " " in url:
         raise Invalid(f"{url[:60]!r} is not the URL of a server. Expected one such as http://127.0.0.1:8000/v1.")
     return ModelName(f"openai-compatible:{found['name']}@{url}", "openai-compatible", found["name"], url)
+
+
+def with_whole_names(settings: ModelDefaults) -> ModelDefaults:
+    """Return the settings with each table under the whole name of its model: `gguf:~/a` is `gguf:/home/ada/a`.
+
+    Raises: Invalid when the name of a table is not one of a model.
+    """
+    tables = {parse_model_name(name).text: table for name, table in (settings.tables or {}).items()}
+    return replace(settings, tables=tables)
 
 
 def ollama_url(host: str) -> str:

@@ -1,0 +1,23 @@
+"""The model that `make test-models` has installed; elsewhere there is nothing to collect here."""
+
+import os
+from collections.abc import AsyncIterator
+
+import pytest
+
+from perdure.app.home.system import SystemClock
+from perdure.minds.model.providers.client import ProviderClient
+from perdure.model_settings import ModelDefaults, ModelTable
+from tests.minds.model.providers.conftest import StoredSecrets
+
+FILE = os.path.abspath(os.environ["PERDURE_LOCAL_MODEL"]) if "PERDURE_LOCAL_MODEL" in os.environ else ""
+NAME = f"gguf:{FILE}"
+collect_ignore_glob = [] if FILE else ["test_*.py"]
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[ProviderClient]:
+    settings = ModelDefaults(tables={NAME: ModelTable(context_window=2048)})
+    client = ProviderClient(settings, StoredSecrets(), SystemClock(), {})
+    yield client
+    await client.close()
