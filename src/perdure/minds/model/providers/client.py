@@ -120,7 +120,7 @@ class ProviderClient:
         from perdure.minds.model.providers.requests.streams import Arrival
 
         prepared = prepare(asked.request, model, name.service)
-        arrival = Arrival(prepared, asked.on_delta)
+        arrival = Arrival(asked.request, prepared, asked.on_delta)
         made = Attempt(name, model, self._keys.find(name), self._clock)
         begun_s = self._clock.boottime_s()
         try:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from perdure.kernel.conversation.parts import FailureCode
 from perdure.minds.model.providers.choice import install_command
-from perdure.minds.model.providers.names import ModelName
+from perdure.minds.model.providers.names import VENDORS, ModelName
 
 _LONGEST_MESSAGE = 400
 
@@ -85,7 +85,8 @@ def no_key(model: ModelName, names: tuple[str, ...]) -> Failure:
 
 def no_extra(model: ModelName) -> Failure:
     """Return the failure of a provider whose package is not installed."""
-    message = f"{model.text} needs the extra {model.extra!r}, which is not installed."
+    needed = f"the extra {model.extra!r}" if model.provider in VENDORS or model.url is not None else "a package"
+    message = f"{model.text} needs {needed}, which is not installed."
     return Failure("no_extra", message, next=install_command(model))
 
 

@@ -55,8 +55,6 @@ class Prepared:
     names: ToolNames = field(compare=False)
     output_tool: str | None = None
     """The hidden tool whose arguments are the answer, when the model has no structured output of its own."""
-    size_bytes: int = 0
-    """About how much text is sent."""
 
 
 def prepare(request: ModelRequest, model: Model[Any], service: str) -> Prepared:
@@ -73,7 +71,7 @@ def prepare(request: ModelRequest, model: Model[Any], service: str) -> Prepared:
     parameters = ModelRequestParameters(function_tools=tools, instruction_parts=system, **form)
     output_tool = OUTPUT_NAME if parameters.output_mode == "tool" else None
     messages = list(_messages(request.messages, names, model, service))
-    return Prepared(messages, parameters, _settings(request, model), names, output_tool, size_of(request))
+    return Prepared(messages, parameters, _settings(request, model), names, output_tool)
 
 
 def _form(schema: Mapping[str, Any], model: Model[Any]) -> dict[str, Any]:
@@ -97,34 +95,6 @@ def _settings(request: ModelRequest, model: Model[Any]) -> WireSettings:
     if model.system == "openai":
         settings["openai_store"] = False  # type: ignore[typeddict-unknown-key] # the history is ours; it is kept nowhere else
     return settings
-
-
-def size_of(request: ModelRequest) -> int:
-    """Return about how many bytes of text a request has, for estimates."""
-    tools = sum(len(tool.name) + len(tool.description) + len(str(tool.parameters)) for tool in request.tools)
-    return _bytes(request.system) + tools + sum(_message_size(message) for message in request.messages)
-
-
-def _message_size(message: ModelMessage) -> int:
-    match message:
-        case UserText(text):
-            return _bytes(text)
-        case ToolResult():
-            return _bytes(message.content)
-        case ModelParts(parts):
-            return sum(_part_size(part) for part in parts)
-
-
-def _part_size(part: Part) -> int:
-    match part:
-        case TextPart() | ThinkingPart():
-            return _bytes(part.text)
-        case ToolCallPart():
-            return len(part.tool) + _bytes(part.arguments_text or str(part.arguments))
-
-
-def _bytes(text: str) -> int:
-    return len(text.encode(errors="surrogatepass"))
 
 
 def _messages(

@@ -16,15 +16,14 @@ from perdure.kernel.conversation.parts import (
     TokenUsage,
     ToolCallPart,
 )
-from perdure.minds.model.ports import Delta, OnDelta
+from perdure.minds.model.estimates import estimate_usage
+from perdure.minds.model.ports import Delta, ModelRequest, OnDelta
 from perdure.minds.model.providers.requests.messages import ITEM_ID, Prepared
 from perdure.minds.model.providers.requests.texts import Pieces, read_arguments, without_surrogates
 from perdure.text.strict_json import PAYLOAD, dump_json, parse_json
 
 LONGEST_ANSWER_BYTES = 1 << 20
 """Of all texts of an answer together; what follows is not read."""
-_BYTES_PER_TOKEN = 3
-
 _Kind = Literal["text", "thinking", "arguments"]
 
 
@@ -41,7 +40,8 @@ class _Arriving:
 class Arrival:
     """Takes the events of one attempt, passes deltas on, and counts what has arrived."""
 
-    def __init__(self, prepared: Prepared, on_delta: OnDelta) -> None:
+    def __init__(self, request: ModelRequest, prepared: Prepared, on_delta: OnDelta) -> None:
+        self._request = request
         self._prepared = prepared
         self._on_delta = on_delta
         self._parts: dict[int, _Arriving] = {}
@@ -136,7 +136,7 @@ class Arrival:
     def _usage(self, response: wire.ModelResponse) -> TokenUsage:
         usage = response.usage
         if self.is_truncated or not (usage.input_tokens or usage.output_tokens):
-            return estimated_usage(self._prepared.size_bytes, self._size)
+            return estimate_usage(self._request, self._size)
         return TokenUsage(
             input=usage.input_tokens,
             output=usage.output_tokens,
@@ -155,13 +155,6 @@ class Arrived:
     usage: TokenUsage
     response_id: str | None
     is_truncated: bool
-
-
-def estimated_usage(request_bytes: int, answer_bytes: int) -> TokenUsage:
-    """Return about how many tokens a request and an answer have, where the provider does not say it."""
-    return TokenUsage(
-        input=-(-request_bytes // _BYTES_PER_TOKEN), output=-(-answer_bytes // _BYTES_PER_TOKEN), estimated=True
-    )
 
 
 def _formed(parts: Sequence[Part]) -> Sequence[Part]:
