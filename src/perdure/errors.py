@@ -41,7 +41,7 @@ class PerdureError(Exception):
         self.detail = detail
         self.errors = tuple(errors)
         self.current = current
-        """What is there now, in its JSON form, where that is what somebody decides anew from."""
+        """The present state in its JSON form, from which the caller can decide again."""
 
     def problem(self) -> dict[str, Any]:
         """Describe the error as an RFC 9457 problem; an interface adds `instance` and `meta`."""
@@ -106,7 +106,7 @@ class StepFailed(PerdureError):
 
 
 class Conflict(PerdureError):
-    """Somebody else changed it first, or it is taken; look again and decide anew."""
+    """The subject was changed meanwhile, is in use, or is not in the required state."""
 
     code = "conflict"
     title = "Conflict"
@@ -140,7 +140,7 @@ class NoToken(Denied):
 
 
 class Waiting(PerdureError):
-    """It goes on when a person has decided."""
+    """A person must decide before the goal can continue."""
 
     code = "waiting"
     title = "Waiting"

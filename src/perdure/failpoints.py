@@ -34,7 +34,7 @@ POINTS = frozenset(
         # one transaction that appends of several goals may share
         "store.append.before",
         "store.append.after",
-        # a lease taken, renewed, given back
+        # a lease taken, renewed, released
         "store.claim.before",
         "store.claim.after",
         "store.renew.before",

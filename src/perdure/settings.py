@@ -81,7 +81,7 @@ class Settings:
 
     @property
     def park_after_s(self) -> float:
-        """Raises: Invalid when it is no number of seconds."""
+        """Raises: Invalid when it is not a number of seconds."""
         return _seconds("park_after_s", self._value("park_after_s"))
 
     @property
@@ -325,7 +325,7 @@ def _refuse_nesting(settings: Settings) -> None:
 def _read_config(path: Path) -> dict[str, object]:
     try:
         if path.exists() and not path.is_file():
-            raise Invalid(f"{path} cannot be read: it is no file.")
+            raise Invalid(f"{path} cannot be read: it is not a file.")
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return {}

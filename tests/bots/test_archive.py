@@ -63,13 +63,13 @@ def manifest_with(**change: object) -> bytes:
 @pytest.mark.parametrize(
     ("data", "match"),
     [
-        (zipped((linked("skills/tea/SKILL.md"), b"/etc/passwd")), "no plain file"),
+        (zipped((linked("skills/tea/SKILL.md"), b"/etc/passwd")), "not a regular file"),
         (zipped(without=MANIFEST), "perdure-bot.json is missing"),
         (zipped((MANIFEST, b"["), without=MANIFEST), "cannot be read"),
         (zipped((MANIFEST, b"[]"), without=MANIFEST), "cannot be read"),
         (zipped((MANIFEST, b"[" * 100_000), without=MANIFEST), "cannot be read"),
         (manifest_with(format=2), "has format 2"),
-        (manifest_with(slug="../x"), "no slug"),
+        (manifest_with(slug="../x"), "not a valid slug"),
         (manifest_with(slug=1), "cannot be read"),
         (manifest_with(config=[]), "cannot be read"),
         (manifest_with(sha256={"a": "b"}), "cannot be read"),

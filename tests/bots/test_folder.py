@@ -72,10 +72,10 @@ def filled(data: bytes) -> Callable[[Path], object]:
 @pytest.mark.parametrize(
     ("spoil", "match"),
     [
-        (link, "no plain file"),
-        (pipe, "no plain file"),
+        (link, "not a regular file"),
+        (pipe, "not a regular file"),
         (huge, "larger than 1024 KiB"),
-        (a_folder, "no plain file"),
+        (a_folder, "not a regular file"),
         (filled(b"\xff\xfe"), "not UTF-8"),
         (filled(b"a\0b"), "NUL"),
         (filled(b"\n" * 20_001), "20,000 lines"),
@@ -172,8 +172,8 @@ def test_the_provider_may_stand_beside_the_model(folder: Path) -> None:
     [
         ("[", "not valid TOML"),
         ("a = 1", "'a' must be a table"),
-        ('["../x"]', "no name of a skill"),
-        ("[con]", "no name of a skill"),
+        ('["../x"]', "not a valid skill name"),
+        ("[con]", "not a valid skill name"),
         ('[summarize]\nskill_type = "magic"', "skill_type"),
         ("[tea]", "skills/tea/SKILL.md is missing"),
         ("x = " + "[" * 5000, "not valid TOML"),
@@ -203,13 +203,13 @@ def test_dots_in_the_texts_of_a_list_of_skills_are_no_keys(folder: Path) -> None
 def test_a_link_in_the_middle_of_a_path_is_not_followed(folder: Path, tmp_path: Path) -> None:
     (folder / "skills").rename(tmp_path / "elsewhere")
     (folder / "skills").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(Invalid, match="ada/skills is no folder"):
+    with pytest.raises(Invalid, match="ada/skills is not a folder"):
         read_bot(folder)
-    with pytest.raises(Invalid, match="ada/skills is no folder"):
+    with pytest.raises(Invalid, match="ada/skills is not a folder"):
         write_bot(tmp_path, "ada", Update({"skills/tea/SKILL.md": "x"}))
     assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["summarize"]
     (tmp_path / "eve").symlink_to(folder)
-    with pytest.raises(Invalid, match="eve is no folder"):
+    with pytest.raises(Invalid, match="eve is not a folder"):
         read_bot(tmp_path / "eve")
 
 

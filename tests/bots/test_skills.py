@@ -35,7 +35,7 @@ def test_a_skill_may_have_all_keys_of_the_format() -> None:
         ("name: tea", "name: con", "'name' must be lower-case"),
         ("name: tea", "name: coffee", "the folder is 'tea'"),
         ("name: tea", f"name: {'a' * 65}", "'name' must be one line of 1 to 64"),
-        ("description: makes tea", "descripton: makes tea", "'descripton' is no key"),
+        ("description: makes tea", "descripton: makes tea", "'descripton' is not a key"),
         ("description: makes tea", "description: ''", "'description' must be a text"),
         ("description: makes tea", f"description: {'x' * 1025}", "1,024"),
         ("description: makes tea", "description: [a]", "'description' must be a text"),

@@ -32,7 +32,7 @@ def is_free(path: Path) -> bool:
 
 
 def test_what_is_held_is_refused_by_naming_the_holder(path: Path) -> None:
-    with FileLock(path), pytest.raises(Unavailable, match=f"Process {os.getpid()} holds .*a.lock and does not let go"):
+    with FileLock(path), pytest.raises(Unavailable, match=f"Process {os.getpid()} holds .*a.lock and does not release"):
         FileLock(path, wait_s=0).acquire()
 
 

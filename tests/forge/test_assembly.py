@@ -204,9 +204,9 @@ async def test_any_name_gets_a_safe_slug_and_comes_back_as_it_is(home: Home, nam
 
 async def test_a_slug_is_checked_before_any_path_is_built(home: Home) -> None:
     for slug in ("../x", "a/b", "", "con", "A", "a\n", "a--b", "x" * 65):
-        with pytest.raises(Invalid, match="no slug"):
+        with pytest.raises(Invalid, match="not a valid slug"):
             await home.assembler.open_bot(slug)
-        with pytest.raises(Invalid, match="no slug"):
+        with pytest.raises(Invalid, match="not a valid slug"):
             await home.assembler.delete(slug)
 
 
@@ -423,7 +423,7 @@ async def test_a_rollback_repairs_what_cannot_be_read(home: Home, tmp_path: Path
     home.path("ada/IDENTITY.md").write_bytes(b"\xff")
     home.path("ada/USER.md").unlink()
     home.path("ada/USER.md").mkdir()
-    with pytest.raises(Invalid, match="ada/SOUL.md is no plain file"):
+    with pytest.raises(Invalid, match="ada/SOUL.md is not a regular file"):
         await home.assembler.open_bot("ada")
     result = await home.assembler.rollback("ada", 1)
     assert set(result.set_aside) == {"SOUL.md.old", "IDENTITY.md.old", "USER.md.old"}

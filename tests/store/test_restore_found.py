@@ -170,7 +170,7 @@ async def test_what_is_no_backup_of_ours_is_refused(tmp_path: Path) -> None:
         pass
     settings = settings_of(tmp_path / "home")
     await fill(settings, "old")
-    with pytest.raises(Invalid, match="no backup"):
+    with pytest.raises(Invalid, match="not a backup"):
         await restore_backup(settings, tmp_path / "blank.db", replace=True)
     with pytest.raises(Invalid, match="the database itself"):
         await restore_backup(settings, Path(settings.database_url), replace=True)

@@ -80,7 +80,7 @@ def unpack_bot(data: bytes, name: str) -> PackedBot:
     with _damaged(name), zipfile.ZipFile(io.BytesIO(data)) as archive:
         contents = dict(_contents(archive, name))
     if MANIFEST not in contents:
-        raise Invalid(f"{name} is no archive of a bot: {MANIFEST} is missing.")
+        raise Invalid(f"{name} is not an archive of a bot: {MANIFEST} is missing.")
     slug, config, hashes = _read_manifest(contents.pop(MANIFEST), name)
     if {path: sha256(each).hexdigest() for path, each in contents.items()} != hashes:
         raise Damaged(f"{name} does not hold what its manifest says. Export the bot again.")
@@ -110,7 +110,7 @@ def _require_plain(entry: zipfile.ZipInfo, name: str) -> None:
     kind = entry.external_attr >> 28  # the upper half is the mode of Unix, if there is one
     is_packed_as_ours = entry.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) and not entry.flag_bits & 1
     if entry.filename.endswith(NEW) or kind not in (0, 0o10) or not is_packed_as_ours:
-        raise Invalid(f"{name} holds {entry.filename[:200]!r}, which is no plain file of a bot.")
+        raise Invalid(f"{name} holds {entry.filename[:200]!r}, which is not a regular file of a bot.")
     try:
         if entry.filename != MANIFEST:
             require_bot_path(entry.filename)

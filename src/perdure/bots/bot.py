@@ -71,7 +71,7 @@ class Bot:
         return self.identity.model_settings
 
     def prompt(self) -> str:
-        """Return what a model is told before anything else: soul, identity, user and skills."""
+        """Return the system prompt: soul, identity, user and skills."""
         traits = f"\nYour traits: {', '.join(self.soul.traits)}." if self.soul.traits else ""
         parts = [
             f"You are {self.soul.name}.\nYour tone: {self.soul.tone}.{traits}",

@@ -36,7 +36,7 @@ class Document:
 def decoded(data: bytes, name: str) -> str:
     """Return the text of a file: without a byte-order mark, its lines ended by a line feed alone.
 
-    Raises: Invalid, naming the file, when it is no text or too large.
+    Raises: Invalid, naming the file, when it is not text or too large.
     """
     if len(data) > MAX_BYTES:
         raise Invalid(f"{name} is larger than {MAX_BYTES >> 10} KiB.")

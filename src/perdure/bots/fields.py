@@ -9,7 +9,7 @@ from perdure.errors import Invalid
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The front matter of one file; keys that nobody asks for are the person's own."""
+    """The front matter of one file; keys that are never read belong to the person."""
 
     document: Document
     name: str

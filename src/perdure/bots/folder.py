@@ -31,7 +31,7 @@ def require_bot_path(path: str) -> str:
     """
     found = _PATH.fullmatch(path)
     if found is None:
-        raise Invalid(f"{path[:200]!r} is no file of a bot.")
+        raise Invalid(f"{path[:200]!r} is not a file of a bot.")
     if found["skill"]:
         skill_path(found["skill"])
     return path
@@ -65,7 +65,7 @@ class BotFolder:
     def read(self, path: str) -> str | None:
         """Return the text of a file; None when it is not there.
 
-        Raises: Invalid, naming the file, when it is no plain file, too large or no text; Denied.
+        Raises: Invalid, naming the file, when it is not a regular file, too large or no text; Denied.
         """
         shown = f"{self.name}/{path}"
         try:
@@ -77,7 +77,7 @@ class BotFolder:
             raise _unreadable(shown, error) from error
         try:
             if not is_regular(file):
-                raise Invalid(f"{shown} is no plain file.")
+                raise Invalid(f"{shown} is not a regular file.")
             with os.fdopen(file, "rb", closefd=False) as stream:
                 data = stream.read(MAX_BYTES + 1)
         except OSError as error:
@@ -108,7 +108,7 @@ class BotFolder:
     def write(self, path: str, text: str) -> None:
         """Put a text in place of a file: after a crash the old one is there, or the new one.
 
-        Raises: Invalid when something that is no file is in its place; Denied; Unavailable when there is no room.
+        Raises: Invalid when it exists and is not a file; Denied; Unavailable when the disk is full.
         """
         shown = f"{self.name}/{path}"
         with self._denied(shown), self._parent(path, make=True) as (folder, name):
@@ -235,11 +235,11 @@ def _asides(name: str) -> Iterator[str]:
 
 def _no_folder(shown: str, error: OSError) -> PerdureError:
     if error.errno in (errno.ENOTDIR, errno.ELOOP):
-        return Invalid(f"{shown} is no folder; a link is not followed.")
+        return Invalid(f"{shown} is not a folder; a link is not followed.")
     return from_os_error(f"{shown} cannot be opened", error)
 
 
 def _unreadable(shown: str, error: OSError) -> PerdureError:
     if error.errno in (errno.ELOOP, errno.ENXIO, errno.ENOTDIR, errno.EISDIR):
-        return Invalid(f"{shown} is no plain file; a link is not followed.")
+        return Invalid(f"{shown} is not a regular file; a link is not followed.")
     return from_os_error(f"{shown} cannot be read", error)

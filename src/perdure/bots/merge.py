@@ -19,7 +19,7 @@ from perdure.errors import Invalid
 
 _ABSENT = object()
 _LONG = 1_000
-"""So many lines, if they are all the same, are compared with each other within a second."""
+"""Maximum number of lines for a merge: this many equal lines are compared within a second."""
 _TABLE = re.compile(r"\s*\[\s*([a-z0-9-]+)\s*\]\s*(?:#.*)?")
 
 

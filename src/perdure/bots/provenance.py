@@ -65,7 +65,7 @@ def spans_of(sources: Sequence[Source | None]) -> list[Span]:
 
 
 def sources_of(spans: Iterable[Span], lines: int) -> list[Source | None]:
-    """Return the source of each of so many lines."""
+    """Return the source of each line, given their number."""
     sources: list[Source | None] = [None] * lines
     for span in spans:
         for at in range(span.line - 1, min(span.end, lines)):

@@ -63,7 +63,7 @@ class SkillShelf:
         return text
 
     def put(self, name: str, text: str) -> None:
-        """Write a skill, wholly or not at all; whoever writes holds the lock of the bots.
+        """Write a skill atomically; the caller holds the lock of the bots.
 
         Raises: Invalid when something else is in the way; Denied.
         """

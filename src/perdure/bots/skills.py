@@ -59,7 +59,7 @@ def require_skill_name(name: str) -> str:
     """
     if not is_skill_name(name):
         raise Invalid(
-            f"{name[:80]!r} is no name of a skill. Expected lower-case letters, digits and single hyphens between them,"
+            f"{name[:80]!r} is not a valid skill name. Use lower-case letters, digits and single hyphens between them,"
             f" at most {LONGEST_NAME} characters."
         )
     return name
@@ -73,7 +73,7 @@ def parse_skill(text: str, name: str, *, folder: str | None = None, skill_type: 
     document = read_document(text, name)
     fields = Fields(document, name)
     if unknown := [key for key in document.front if key not in _KEYS]:
-        raise fields.wrong(unknown[0], f"is no key of a skill; there are {', '.join(sorted(_KEYS))}")
+        raise fields.wrong(unknown[0], f"is not a key of a skill; the keys are {', '.join(sorted(_KEYS))}")
     skill = Skill(
         name=fields.text("name", LONGEST_NAME),
         description=_description(fields),

@@ -21,7 +21,7 @@ def require_slug(slug: str) -> str:
     """
     if len(slug) > LONGEST_SLUG or not _SLUG.fullmatch(slug) or is_device(slug):
         raise Invalid(
-            f"{slug[:80]!r} is no slug of a bot. Expected lower-case letters, digits and single hyphens between them,"
+            f"{slug[:80]!r} is not a valid slug. Expected lower-case letters, digits and single hyphens between them,"
             f" at most {LONGEST_SLUG} characters."
         )
     return slug

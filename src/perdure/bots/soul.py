@@ -60,7 +60,7 @@ def item_lines(text: str) -> list[str]:
 
 
 def _sections(body: str) -> dict[str, list[str]]:
-    """Return the lines of each section; one that is there twice goes on."""
+    """Return the lines of each section; a repeated section is continued."""
     found: dict[str, list[str]] = {section: [] for section in SECTIONS}
     lines: list[str] = []
     for line in body.split("\n"):

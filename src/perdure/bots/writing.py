@@ -1,6 +1,6 @@
 """Bringing a version of a bot to disk: all or nothing when it is new, else file by file; what a person wrote stays.
 
-Whoever writes holds the lock of the folder of all bots. Every step can be done again after a crash.
+A writer holds the lock of the folder of all bots. Every step can be repeated after a crash.
 """
 
 import asyncio
@@ -57,9 +57,9 @@ class Update:
 
 @asynccontextmanager
 async def locked(bots_dir: Path, wait_s: float = WAIT_S) -> AsyncIterator[None]:
-    """Be the only one, of all processes, who writes to the folders of bots; what others left who died is removed.
+    """Hold the lock for writing the folders of bots, across processes; leftovers of crashed writers are removed.
 
-    Raises: Unavailable when somebody else does for too long; Denied.
+    Raises: Unavailable when another process holds the lock for too long; Denied.
     """
     lock = _BotsLock(bots_dir / LOCK_FILE, kind="outer")
     try:
@@ -205,9 +205,9 @@ def _remove_unless_edited(folder: BotFolder, path: str, update: Update) -> str |
 
 
 def _sweep(bots_dir: Path) -> None:
-    """Remove what is left of writers who died; whoever calls is the only writer, so that nobody needs it any more.
+    """Remove the leftovers of crashed writers; the caller holds the lock, so that they are not in use.
 
-    What cannot be removed stays, and is told of by whoever needs its name.
+    What cannot be removed stays; the write that needs its name reports it.
     """
     try:
         left = [entry.name for entry in os.scandir(bots_dir) if _LEFT.fullmatch(entry.name)]

@@ -102,7 +102,7 @@ class Bots:
         """Remove a bot with its files and all its versions; with choices, also what was chosen for it.
 
         With an `etag`, which `get` gives, only if it is still the same; with a version, only if that is the newest and
-        nobody has edited its files.
+        its files were not edited.
 
         Raises: NotFound; Conflict when it is not what was meant.
         """

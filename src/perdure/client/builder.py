@@ -153,7 +153,7 @@ class Builder:
     async def chat(self, session_id: str) -> AsyncIterator[Chat]:
         """Talk about one session over a socket for the time of the block; a draft that is there is taken up.
 
-        Raises: NotFound when the id is no UUID; Denied; Unavailable when the server cannot be reached.
+        Raises: NotFound when the id is not a UUID; Denied; Unavailable when the server cannot be reached.
         """
         try:
             socket = await open_socket(self._connection, f"/ws/builder{_path(session_id)}")

@@ -42,7 +42,7 @@ class Chat:
         """Answer the last turn, and return the next.
 
         Raises: Invalid when the answer does not fit; NotFound; Conflict, with the turn that is there as `current`,
-        when somebody else has answered; Unavailable.
+        when another client has answered; Unavailable.
         """
         return await self._turn({"type": "answer", "answer": answer})
 

@@ -141,10 +141,10 @@ def _server(url: str) -> str:
     try:
         found = httpx.URL(url)
     except (httpx.InvalidURL, TypeError, ValueError) as error:
-        raise Invalid(f"{url!r} is no address of a server: {error}.") from error
+        raise Invalid(f"{url!r} is not the URL of a server: {error}.") from error
     is_whole = found.scheme in ("http", "https") and found.host
     if not is_whole or found.path.strip("/") or found.query or found.fragment:
-        raise Invalid(f"{url!r} is no address of a server. Expected one such as http://127.0.0.1:8733.")
+        raise Invalid(f"{url!r} is not the URL of a server. Expected one such as http://127.0.0.1:8733.")
     if found.scheme == "http" and not _is_this_machine(found.host):
         raise Invalid(
             f"{url!r} is another machine, and over http:// anybody on the way could read the token. Use https://, or a"

@@ -25,7 +25,7 @@ def to_json(value: Any) -> bytes:
 def one_step(name: str) -> str:
     """Return an id as one step of a path, whatever it looks like.
 
-    Raises: Invalid when it is no text.
+    Raises: Invalid when it is not text.
     """
     if not isinstance(name, str):
         raise Invalid(f"An id was expected to be text, not {type(name).__name__}. Nothing was sent.")
@@ -38,7 +38,7 @@ def one_step(name: str) -> str:
 def plain_step(name: str) -> str:
     """Return an id, which has no slash, as one step of a path: a server would take it for two.
 
-    Raises: NotFound when nothing can have that id; Invalid when it is no text.
+    Raises: NotFound when nothing can have that id; Invalid when it is not text.
     """
     step = one_step(name)
     if not name or "/" in name:
@@ -49,7 +49,7 @@ def plain_step(name: str) -> str:
 def steps(name: str) -> str:
     """Return the name of a file as steps of a path; none of them leads up again.
 
-    Raises: Invalid when it is no text.
+    Raises: Invalid when it is not text.
     """
     return "/".join(map(one_step, name.split("/"))) if isinstance(name, str) else one_step(name)
 

@@ -130,7 +130,7 @@ class FileLock:
         if holder is not None and holder.is_stopped:
             return Unavailable(holder.stopped_sentence(self.path))
         who = f"Process {holder.pid}" if holder is not None else "Another process"
-        return Unavailable(f"{who} holds {self.path} and does not let go. Wait for it, or end it, and try again.")
+        return Unavailable(f"{who} holds {self.path} and does not release it. Wait for it, or end it, and try again.")
 
     def thread_refusal(self, wait_s: float) -> Unavailable:
         """Say that another thread of this process holds the lock."""

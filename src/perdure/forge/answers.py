@@ -82,13 +82,13 @@ def read_answer(wire: Any) -> BuilderAnswer:
     if isinstance(wire, str) and _SPELLINGS.get(wire, wire) == "back":
         return Back()
     if not isinstance(wire, dict) or len(wire) != 1:
-        raise Invalid(f"That is no answer. {_EXPECTED}")
+        raise Invalid(f"That is not an answer. {_EXPECTED}")
     [(name, value)] = wire.items()
     name = _SPELLINGS.get(name, name)
     if name == "back":
         return Back(back=_phase(value))
     if name not in _KINDS:
-        raise Invalid(f"{str(name)[:_SHOWN]!r} is no kind of answer. {_EXPECTED}")
+        raise Invalid(f"{str(name)[:_SHOWN]!r} is not a kind of answer. {_EXPECTED}")
     try:
         return _KINDS[name].model_validate({name: value})
     except ValidationError:
@@ -118,7 +118,7 @@ def write_answer(answer: BuilderAnswer) -> Any:
 def text_of(answer: FreeText, what: str = "The answer") -> str:
     """Return free text as it may be kept.
 
-    Raises: Invalid when it is empty, too long, or contains what is no text.
+    Raises: Invalid when it is empty, too long, or not storable text.
     """
     text = answer.free_text.strip()
     if not text:
@@ -136,4 +136,4 @@ def _phase(value: Any) -> BuilderPhase | None:
     if isinstance(value, str) and value in set(BuilderPhase):
         return BuilderPhase(value)
     shown = repr(value[:_SHOWN]) if isinstance(value, str) else f"a {type(value).__name__}"
-    raise Invalid(f"{shown} is no phase; the phases are {', '.join(BuilderPhase)}.")
+    raise Invalid(f"{shown} is not a phase; the phases are {', '.join(BuilderPhase)}.")

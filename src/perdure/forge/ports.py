@@ -164,9 +164,9 @@ class BuilderDraftStore(Protocol):
 
         The revision rises by one; `created_at_us` never changes. The call that it is saved for, if it has a key, is
         kept in the same transaction. With `over`, it is stored over exactly that draft: the same one, not one that was
-        deleted and begun anew, and with the same state.
+        deleted and created again, and with the same state.
 
-        Raises: Conflict when somebody else was quicker, there is no such draft any more, or the key was used.
+        Raises: Conflict when the draft was changed or deleted meanwhile, or the key was used.
         """
         ...
 
@@ -272,7 +272,7 @@ class BotStore(Protocol):
     async def versions(
         self, slug: str, *, limit: int | None = None, before: int | None = None
     ) -> Sequence[VersionSummary]:
-        """Return versions of a bot, the newest first: all, or so many; files are not read.
+        """Return versions of a bot, newest first, at most `limit`; files are not read.
 
         `before` is the number of the last one of the page before; after the oldest there is nothing.
 

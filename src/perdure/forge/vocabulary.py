@@ -23,7 +23,7 @@ class BuilderPhase(StrEnum):
 
     @property
     def label(self) -> str:
-        """How a person is told where they are."""
+        """The label of the phase for people."""
         return f"{self.value.capitalize()} ({_PHASES.index(self) + 1} of {len(_PHASES)})"
 
     @property

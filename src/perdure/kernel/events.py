@@ -223,20 +223,20 @@ class Event:
     def content(self) -> dict[str, Any]:
         """Return the payload as a value.
 
-        Raises: Damaged when it is no JSON object.
+        Raises: Damaged when it is not a JSON object.
         """
         try:
             content = orjson.loads(self.payload)
         except ValueError as error:
             raise unreadable(self, error) from error
         if not isinstance(content, dict):
-            raise unreadable(self, TypeError("its payload is no JSON object"))
+            raise unreadable(self, TypeError("its payload is not a JSON object"))
         return content
 
     def wire(self) -> dict[str, Any]:
         """Return the one JSON form of an event: REST, sockets, `--jsonl` and export.
 
-        Raises: Damaged when its payload is no JSON.
+        Raises: Damaged when its payload is not JSON.
         """
         return {
             "v": self.v,
@@ -268,7 +268,7 @@ class Head:
 def encode(body: Body) -> tuple[str, str]:
     """Return the type and the payload text of a body.
 
-    Raises: Invalid when a value in it is no JSON: NaN, infinity, a lone surrogate, a key that is no text.
+    Raises: Invalid when a value in it is not JSON: NaN, infinity, a lone surrogate, a key that is not text.
     """
     name, content = _CODEC.write(body)
     try:
@@ -281,7 +281,7 @@ def encode(body: Body) -> tuple[str, str]:
 def content_of(body: Body) -> dict[str, Any]:
     """Return the payload of a body as a value, which is exactly what would be recorded.
 
-    Raises: Invalid when a value in it is no JSON.
+    Raises: Invalid when a value in it is not JSON.
     """
     content: dict[str, Any] = orjson.loads(encode(body)[1])
     return content

@@ -142,7 +142,7 @@ class DatabaseClient:
         return await self._open().verify()
 
     async def backup(self, path: str | os.PathLike[str]) -> None:
-        """Copy the database into a new file while work goes on: a SQLite file, or a dump of PostgreSQL.
+        """Copy the database into a new file while it is in use: a SQLite file, or a dump of PostgreSQL.
 
         Raises: Conflict when the file exists; Denied; Unavailable when `pg_dump` is missing.
         """
@@ -175,7 +175,7 @@ class DatabaseClient:
         return self._store
 
     async def close(self) -> None:
-        """Finish what was asked for and let go. May be called again, by anyone, at any time."""
+        """Finish the pending work and close all connections. May be called more than once."""
         if self._closing is None:
             self._closing = concurrent.futures.Future()
             task = asyncio.ensure_future(self._database.close())

@@ -72,5 +72,5 @@ class Database(RawDatabase, Protocol):
         ...
 
     async def close(self) -> None:
-        """Finish what was asked for, then let go of everything."""
+        """Finish the pending work, then close all connections."""
         ...

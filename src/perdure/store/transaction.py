@@ -49,7 +49,7 @@ class Transaction:
         return bool(self._results)
 
     def close_results(self) -> None:
-        """Let go of rows that nobody has read: an open one would hold the state that it sees."""
+        """Close cursors with unread rows: an open one would hold its snapshot."""
         for result in self._results:
             result.close()
 

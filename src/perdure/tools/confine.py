@@ -1,4 +1,4 @@
-"""Paths that stay inside the goal's folder, also while somebody swaps links under our feet."""
+"""Paths confined to the goal's folder, even when another process swaps links meanwhile."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ def require_path(path: object) -> str:
 def confined(workdir: str, path: object) -> Path:
     """Return the place that a path leads to, all links followed.
 
-    Raises: Invalid when it is no path, or leads out of the goal's folder.
+    Raises: Invalid when it is not a path, or leads out of the goal's folder.
     """
     name = require_path(path)
     try:

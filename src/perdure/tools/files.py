@@ -147,7 +147,7 @@ def _read(context: CallContext) -> dict[str, Any]:
 
 
 def _write(context: CallContext, begun: Callable[[], None]) -> dict[str, Any]:
-    """Write a file; `begun` is called when it may have its new content, and an error is no failure any more."""
+    """Write a file; `begun` is called when it may have its new content, and an error is no longer a failure."""
     wanted = _to_write(context.call.arguments)
     with opened_folder(context.workdir, wanted.path, make=not isinstance(wanted.expected, str)) as (folder, name):
         before = _look_if_there(folder, name)
@@ -206,7 +206,7 @@ def _to_write(arguments: Any) -> _Wanted:
     try:
         content = text.encode()
     except UnicodeEncodeError as error:
-        raise Invalid(f"content is no Unicode text: {error}.") from error
+        raise Invalid(f"content is not Unicode text: {error}.") from error
     return _Wanted(require_path(given.get("path")), content, hashlib.sha256(content).hexdigest(), expected)
 
 
@@ -278,12 +278,12 @@ class _Attempt:
             return failed(self._call, error)
 
     def take(self) -> bool:
-        """Take the work, to do it or to give it up; tell whether nobody had taken it before."""
+        """Take the work, to do it or to give it up; return whether it was not taken before."""
         return self._ticket.acquire(blocking=False)
 
 
 async def _outcome(context: CallContext, work: Callable[[Callable[[], None]], dict[str, Any]]) -> ToolOutput:
-    """Do the work in a thread; a cancellation takes effect when it is done, so that nothing goes on behind our back."""
+    """Do the work in a thread; a cancellation waits until it is done, so that no work continues unobserved."""
     attempt = _Attempt(context, work)
     loop = asyncio.get_running_loop()
     begun_s = loop.time()

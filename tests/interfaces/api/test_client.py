@@ -84,7 +84,7 @@ UNSENDABLE: dict[str, Callable[[Client], Awaitable[Any]]] = {
     "half a surrogate pair in a name of a file": lambda c: c.bots.file("ada", f"skills/{HALF}"),
     "half a surrogate pair in an id of a record": lambda c: c.memory.get(HALF),
     "half a surrogate pair in a path of one's own": lambda c: c.request("GET", f"/{HALF}"),
-    "an id that is no text": lambda c: c.goals.get(7),  # type: ignore[arg-type]
+    "an id that is not text": lambda c: c.goals.get(7),  # type: ignore[arg-type]
     "an id that is longer than any address": lambda c: c.bots.get("x" * 70_000),
     "a new line in a path of one's own": lambda c: c.request("GET", "/goals\n"),
 }

@@ -158,8 +158,8 @@ def test_the_command_to_go_on_names_the_home_that_was_used(perdure: Terminal, tm
         ({"free_text": "\ud800"}, "The answer contains a lone surrogate"),
         ({"free_text": "a" * 300}, "The answer does not fit name: String should have at most 120 characters."),
         ("back", "This is the first phase; there is nothing before it."),
-        (None, "That is no answer."),
-        ([[[]]], "That is no answer."),
+        (None, "That is not an answer."),
+        ([[[]]], "That is not an answer."),
     ],
     ids=str,
 )

@@ -151,7 +151,7 @@ class Bots:
     async def file(self, slug: str, name: str) -> str:
         """Return the text of one file of a bot, as it is on disk now.
 
-        Raises: NotFound when the bot has no such file; Invalid when it is no name of one, or cannot be read.
+        Raises: NotFound when the bot has no such file; Invalid when it is not the name of one, or cannot be read.
         """
         return await self._assembler.text(slug, name)
 

@@ -84,7 +84,7 @@ class StoredSessions:
     async def free_id(self, wanted: str) -> str:
         """Return the id that is wanted for a new session, in the form in which it is kept.
 
-        Raises: Invalid when it is no UUID; Conflict when it is taken.
+        Raises: Invalid when it is not a UUID; Conflict when it is taken.
         """
         if not SESSION_ID.fullmatch(wanted.lower()):
             raise Invalid(f"A session id is a UUID, which {wanted[:60]!r} is not.")

@@ -253,7 +253,7 @@ class BotAssembler(BotLibrary):
                     return await self._saved(replace(version, slug=slug), chosen, revision=revision)
                 except Conflict:
                     if await self._is_free(slug):
-                        raise  # it was not about the slug, which somebody else could have taken meanwhile
+                        raise  # the conflict is not about the slug, which another process may have taken meanwhile
         raise Conflict(f"There are {_MOST_SLUGS} bots called {version.name!r}. Choose another name.")
 
     async def _saved(

@@ -41,7 +41,7 @@ class Explanation:
 
     @property
     def sentence(self) -> str:
-        """What a person is told."""
+        """The message for the person."""
         match self.source:
             case None:
                 return "edited by hand"
@@ -72,7 +72,7 @@ class BotOnDisk:
         return f"{self.version.number}-{rest[:_MARK_DIGITS]}"
 
     def is_marked(self, mark: str) -> bool:
-        """Tell whether this is what a mark was made of; a number alone is a version that nobody has edited."""
+        """Return whether this is the state that a mark stands for; a number alone stands for an unedited version."""
         return mark == self.mark or (mark == str(self.version.number) and self.texts == self.version.files)
 
     def edits(self) -> dict[str, str]:
@@ -122,7 +122,7 @@ class BotLibrary:
         """
         path, _, number = place.rpartition(":")
         if not (number.isascii() and number.isdigit() and len(number) < 8):
-            raise Invalid(f"{place[:80]!r} is no place in a bot. Expected FILE:LINE, such as SOUL.md:12.")
+            raise Invalid(f"{place[:80]!r} is not a place in a bot. Expected FILE:LINE, such as SOUL.md:12.")
         path = require_bot_path(path)
         version, text = await self._read_whole(slug, lambda folder: _read_file(folder, path))
         lines = text.removesuffix("\n").split("\n")
@@ -152,7 +152,7 @@ class BotLibrary:
     async def text(self, slug: str, path: str) -> str:
         """Return the text of one file of a bot; those that every bot has can be read though another is broken.
 
-        Raises: NotFound when the bot has no such file; Invalid when it is no name of one, or cannot be read; Denied.
+        Raises: NotFound when the bot has no such file; Invalid when the name is not valid or it cannot be read; Denied.
         """
         if require_bot_path(path) not in FILES and path not in (await self.on_disk(slug)).texts:
             raise NotFound(f"{slug} has no file {path}.")
@@ -166,11 +166,11 @@ class BotLibrary:
         return (await self._read_whole(slug, verify))[1]
 
     async def delete(self, slug: str, seen: str | None = None, *, with_choices: bool = False) -> None:
-        """Remove a bot, all its versions and its folder; after a crash the same call goes on.
+        """Remove a bot, all its versions and its folder; after a crash the same call completes it.
 
         With choices, what was chosen for it is forgotten, too.
 
-        `seen` is the mark of what is to be removed, or the number of a version that nobody has edited.
+        `seen` is the mark of the state to remove, or the number of a version without edits.
 
         Raises: NotFound when there is neither a bot nor a folder; Conflict when something else than what was seen is
         there now; Denied.
@@ -189,7 +189,7 @@ class BotLibrary:
             raise missing
 
     async def _number_of(self, slug: str, seen: str) -> int:
-        """Return the version of a bot that is as it was seen; whoever calls holds the lock.
+        """Return the version of a bot if it is still as it was seen; the caller holds the lock.
 
         Raises: NotFound; Conflict when it is not; Denied.
         """
@@ -205,7 +205,7 @@ class BotLibrary:
         return version.number
 
     async def _read_whole(self, slug: str, read: Callable[[Path], T]) -> tuple[BotVersion, T]:
-        """Read from the folder of a bot, and again when somebody else has changed it meanwhile; return its version too.
+        """Read from the folder of a bot, again if it changed meanwhile; return its version too.
 
         Raises: NotFound; what `read` raises.
         """
@@ -227,7 +227,7 @@ class BotLibrary:
         return (now.bot_id, now.number, now.state) == (version.bot_id, version.number, version.state)
 
     def _require_folder(self, version: BotVersion) -> None:
-        """Raises: NotFound, with the way to have it again, when somebody has removed the folder of a bot."""
+        """Raises: NotFound, with the command that restores it, when the folder of a bot was removed."""
         folder = self.folder(version.slug)
         if not os.path.lexists(folder):
             again = f"perdure bot rollback {version.slug} {version.number}"
@@ -239,7 +239,7 @@ class BotLibrary:
             return await self._write_pending(slug, seen)
 
     async def _write_pending(self, slug: str, seen: Mapping[str, str] | None = None) -> tuple[str, ...]:
-        """Do the work of `_finish`; whoever calls holds the lock."""
+        """Do the work of `_finish`; the caller holds the lock."""
         version = await self._bots.version(slug)
         if version.state != "pending":
             return ()
@@ -257,7 +257,7 @@ class BotLibrary:
     def folder(self, slug: str) -> Path:
         """Return the folder of a bot.
 
-        Raises: Invalid when it is no slug.
+        Raises: Invalid when it is not a slug.
         """
         return self._bots_dir / require_slug(slug)
 

@@ -25,7 +25,7 @@ class BuilderEngine(Protocol):
         ...
 
     async def resume(self, state: BuilderState) -> BuilderState:
-        """Take up an interview; its pending turn is the one that was asked, or is asked anew if it was not kept."""
+        """Resume an interview; its pending turn is the one that was asked, or is asked again if it was not kept."""
         ...
 
     async def reconfigure(

@@ -73,7 +73,7 @@ def begin_again(session_id: str, description: str, surroundings: Surroundings, t
 
 
 def resumed(state: BuilderState) -> BuilderState:
-    """Take up an interview: what was asked is pending, and where that was not kept, it is asked anew."""
+    """Resume an interview: the pending turn is the one that was asked; if it was not kept, it is asked again."""
     if state.pending_turn is not None:
         return state
     has_begun = state.target is not None or state.clarifications or state.phase_history

@@ -18,7 +18,7 @@ from perdure.forge.turns import AskQuestion, Option, Suggestion
 from perdure.forge.vocabulary import BotPurpose, PurposeCategory
 
 _FEWEST_OWN = 2
-"""So many questions of its own every purpose gets, whatever else is asked."""
+"""The number of questions of its own that every purpose has."""
 
 
 def is_of(state: BuilderState, slot: Slot) -> bool:

@@ -34,7 +34,7 @@ _IS = re.compile(
     r"(?=\s*(?:$|[.,;:!?\n]|\b(?:that|which|who|for|about|with|to|in|of|on)\b))",
     re.IGNORECASE,
 )
-"""The same with a noun that nobody foresaw: "a bird watching friend"."""
+"""The same with an unknown noun: "a bird watching friend"."""
 _FILLERS_TEXT = (
     "call calls collection"
     " every each day days week weeks month months year years always never often little big large small friendly"

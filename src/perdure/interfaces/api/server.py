@@ -88,7 +88,7 @@ def bind(address: Address) -> socket.socket:
     """
     for name in address.names:
         if not _NAME.fullmatch(name):
-            raise Invalid(f"{name!r} is no name of a machine: a name without scheme and port was expected.")
+            raise Invalid(f"{name!r} is not the name of a machine: a name without scheme and port was expected.")
     if not address.is_local and not address.is_exposed:
         raise Invalid(
             f"{address.host} can be reached by other machines, and the connection is not encrypted. Give --expose too"

@@ -120,7 +120,7 @@ def _plain_members(archive: tarfile.TarFile, source: Path) -> Iterator[tarfile.T
     for member in archive:
         is_plain = member.type in (tarfile.REGTYPE, tarfile.AREGTYPE) and member.sparse is None
         if not is_plain or member.size < 0 or member.offset <= last:
-            raise Invalid(f"{source} holds {member.name!r}, which is no plain file. Nothing was restored.")
+            raise Invalid(f"{source} holds {member.name!r}, which is not a regular file. Nothing was restored.")
         if member.size > shutil.disk_usage(source.parent).free:
             raise Unavailable(f"There is no space for the {member.size:,} bytes of {member.name!r} in {source}.")
         last = member.offset

@@ -1,6 +1,6 @@
 """Keeping every writer of a home away while its parts are swapped: those of the database, the bots and the memory.
 
-The order matters: whoever writes a bot holds the lock of the bots while it waits for that of the database. So the locks
+The order matters: a writer of a bot holds the lock of the bots while it waits for that of the database. So the locks
 of the folders are taken first.
 """
 

@@ -152,7 +152,7 @@ def _check_database(path: Path, source: Path) -> None:
     Raises: Damaged, Invalid, Conflict
     """
     if files.recognise(path, shown=source).version == 0:
-        raise Invalid(f"{source} holds a database without tables, which is no backup.")
+        raise Invalid(f"{source} holds a database without tables, which is not a backup.")
     with faults.translated(source), contextlib.closing(connect(path)) as connection:
         problems = [row[0] for row in connection.execute("PRAGMA integrity_check") if row[0] != "ok"]
         problems += [f"rows of {row[0]} point nowhere" for row in connection.execute("PRAGMA foreign_key_check")]
@@ -190,7 +190,7 @@ def _sqlite_place(places: Places, source: Path) -> Path:
 
 @contextlib.contextmanager
 def _told() -> Iterator[None]:
-    """Say in a sentence what the operating system refuses; what was begun is gone on with by the next start."""
+    """Translate an error of the operating system; the next start completes the restore."""
     try:
         yield
     except OSError as error:
@@ -200,7 +200,7 @@ def _told() -> Iterator[None]:
 def _first_bytes(source: Path) -> bytes:
     try:
         if source.exists() and not (source.is_file() or source.is_dir()):
-            raise Invalid(f"{source} is no file.")
+            raise Invalid(f"{source} is not a file.")
         with source.open("rb") as file:
             return file.read(len(_SQLITE_MAGIC))
     except FileNotFoundError as error:
@@ -219,7 +219,7 @@ def _one_at_a_time(home: Path) -> Iterator[None]:
 
 
 def _refuse_what_cannot_be_swapped(places: Places, plan: Plan) -> None:
-    """See that every swap can be made, and that nobody, this process included, has the database open.
+    """Check that every swap is possible, and that no process, including this one, has the database open.
 
     Raises: Conflict, Invalid; Damaged, Denied, Unavailable for PostgreSQL.
     """
@@ -237,7 +237,7 @@ def _refuse_what_cannot_be_swapped(places: Places, plan: Plan) -> None:
 
 
 def _is_open_elsewhere(path: Path) -> bool:
-    """Ask SQLite for the whole file, which it gives to nobody while somebody else has it open."""
+    """Lock the whole SQLite file, which fails while another connection has it open."""
     try:
         with contextlib.closing(connect(path)) as connection:
             connection.execute("PRAGMA busy_timeout = 0")

@@ -1,6 +1,6 @@
 """The plan of a restore, and carrying it out: once it is written down, a restore can only go forward.
 
-Whoever opens the home next does what was not done yet. Nothing is deleted or replaced: what was there is moved aside.
+The next process that opens the home completes the plan. Nothing is deleted or replaced: old files are moved aside.
 """
 
 import json
@@ -58,7 +58,7 @@ class Restored:
 
 
 def write_plan(home: Path, plan: Plan) -> None:
-    """Write a plan down; from here on it will be carried out, by us or by whoever opens the home next."""
+    """Write the plan; from here on it is carried out, by this process or by the next one that opens the home."""
     failpoints.hit("store.restore.plan.before")
     with new_file(home / PLAN) as part:
         part.write_text(json.dumps(asdict(plan), indent=1), encoding="utf-8")
@@ -110,7 +110,7 @@ def _read_plan(path: Path, places: Places) -> Plan:
     """
     try:
         if not path.is_file():
-            raise ValueError("it is no file")
+            raise ValueError("it is not a file")
         content = parse_json(path.read_bytes(), str(path), PAYLOAD)
         plan = Plan(**content | {"swaps": tuple(Swap(**swap) for swap in content["swaps"])})
         expected = {str(place): str(files.staged_path(place)) for place in all_places(places)}
@@ -133,7 +133,7 @@ def _carry_out(new: Path, place: Path, aside: Path) -> list[Path]:
     """Swap one thing, unless it was done before, and return what the old became. Nothing is ever replaced.
 
     What SQLite keeps beside a database goes aside also when the file itself is gone, because a kill came between the
-    two, or somebody has removed it: an old log would be read as that of the new file.
+    two, or it was removed: an old log would be read as that of the new file.
     """
     if not new.exists():
         return [aside] if os.path.lexists(aside) else []

@@ -179,7 +179,7 @@ def _change_bot(tx: Transaction, version: BotVersion) -> None:
 
 
 def _delete(tx: Transaction, slug: str, number: int | None, *, with_choices: bool) -> None:
-    """Remove a bot that is as somebody has seen it; it is locked first, so that no version comes between."""
+    """Remove a bot if it is as the caller saw it; its row is locked first, so that no version is added meanwhile."""
     bot_id = tx.scalar(sa.select(bots.c.id).where(bots.c.slug == slug).with_for_update())
     if bot_id is None:
         raise NotFound(f"There is no bot {slug!r}.")

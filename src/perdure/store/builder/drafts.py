@@ -58,7 +58,7 @@ class SqlBuilderDraftStore(ClientUser):
         except Conflict as error:
             expected = f"revision {expected_revision}" if expected_revision else "none"
             raise Conflict(
-                f"The draft {draft.session_id} was changed, made or deleted by somebody else: expected was {expected}."
+                f"The draft {draft.session_id} was changed, made or deleted by another client: expected was {expected}."
             ) from error
         return replace(saved, created_at_us=created_at_us)
 

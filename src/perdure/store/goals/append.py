@@ -50,7 +50,7 @@ class Append:
 
     @property
     def ends_child(self) -> bool:
-        """Whether a goal that has a parent ends: the parent is told in the same transaction."""
+        """Whether a goal with a parent ends: its end is posted to the parent in the same transaction."""
         return self.summary.parent is not None and self.summary.is_final and bool(self.events)
 
     def end_of_child(self, row_id: str) -> InboxRow:

@@ -109,12 +109,12 @@ def advance(raw: RawTransaction, append: Append) -> Values | None:
     if swapped is not None:
         delete = f"DELETE FROM inbox WHERE goal_no = ? AND id IN ({_places(taken)})"  # noqa: S608
         if raw.execute(delete, swapped[0], *taken).rowcount != len(taken):
-            raise append.not_in_inbox()  # somebody took it between the two, which undoes the swap
+            raise append.not_in_inbox()  # another worker took it between the two statements; the swap is undone
     return swapped
 
 
 def _giving_back(append: Append) -> Values:
-    """Whether the goal is given back: not while more waits in its inbox than is taken, unless it has ended."""
+    """Whether the lease is released: not while more posts wait in the inbox than were taken, unless the goal ended."""
     return append.release, append.ends, len(append.taken)
 
 

@@ -18,8 +18,8 @@ from perdure.store.raw import RawDatabase, RawTransaction, Values
 
 IsDead = Callable[[str], bool]
 """Knows of a worker on the same home and boot that it is dead, however long its lease still is."""
-LetGo = Callable[[str], None]
-"""Is told of a goal that is given back."""
+OnRelease = Callable[[str], None]
+"""Called with the id of a goal whose lease is released."""
 
 _LEASE = "leases.worker, host, home_id, boot_id, deadline, ttl_us, beat"
 _OWNER = (
@@ -134,13 +134,13 @@ def epoch_step() -> int:
     return secrets.randbelow(2**40) + 1
 
 
-def nobody_is_dead(_worker_id: str) -> bool:
+def assume_alive(_worker_id: str) -> bool:
     """Know nothing: then the lease decides."""
     return False
 
 
-def nobody_asks(_goal_id: str) -> None:
-    """Tell nobody that a goal is given back."""
+def ignore_release(_goal_id: str) -> None:
+    """Do nothing when a goal is released."""
 
 
 def owned(goal_id: str, owner: Worker) -> Owned:
@@ -161,8 +161,8 @@ class SqlLeases(ABC):
         database: RawDatabase,
         *,
         boottime_s: Callable[[], float],
-        is_dead: IsDead = nobody_is_dead,
-        let_go: LetGo = nobody_asks,
+        is_dead: IsDead = assume_alive,
+        let_go: OnRelease = ignore_release,
     ) -> None:
         self._database = database
         self._boottime_s = boottime_s
@@ -251,7 +251,7 @@ class SqlLeases(ABC):
             self._require_dead(raw, goal_id, lease_of(lease), worker, asked_s)
         claimed = raw.first(_CLAIM, epoch_step(), worker.id, queue, worker.id, goal_id, epoch, status)
         if claimed is None:
-            raise Owned(f"Somebody else has claimed {goal_id} at the same moment.")
+            raise Owned(f"Another worker has claimed {goal_id} at the same moment.")
         failpoints.hit("store.claim.before")
         return int(claimed[0])
 

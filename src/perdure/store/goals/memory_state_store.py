@@ -39,7 +39,7 @@ from perdure.store.goals.append import (
     the_one,
 )
 from perdure.store.goals.heartbeats import Lease
-from perdure.store.goals.leases import IsDead, epoch_step, is_known_dead, nobody_is_dead, owned, require_claimable
+from perdure.store.goals.leases import IsDead, assume_alive, epoch_step, is_known_dead, owned, require_claimable
 
 
 @dataclass(slots=True)
@@ -139,7 +139,7 @@ class InMemoryStateStore:
         *,
         now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
         boottime_s: Callable[[], float] = time.monotonic,
-        is_dead: IsDead = nobody_is_dead,
+        is_dead: IsDead = assume_alive,
     ) -> None:
         self._now_us = now_us
         self._boottime_s = boottime_s

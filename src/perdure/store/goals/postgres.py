@@ -12,12 +12,12 @@ from perdure.store.goals.heartbeats import Heartbeats, Lease
 from perdure.store.goals.leases import (
     LEASES,
     IsDead,
-    LetGo,
+    OnRelease,
     SqlLeases,
+    assume_alive,
+    ignore_release,
     is_known_dead,
     lease_of,
-    nobody_asks,
-    nobody_is_dead,
 )
 from perdure.store.goals.rows import id_bytes
 from perdure.store.goals.sql_state_store import SqlStateStore
@@ -168,8 +168,8 @@ class PostgresLeases(SqlLeases):
         database: RawDatabase,
         *,
         boottime_s: Callable[[], float],
-        is_dead: IsDead = nobody_is_dead,
-        let_go: LetGo = nobody_asks,
+        is_dead: IsDead = assume_alive,
+        let_go: OnRelease = ignore_release,
         now: str = "now()",
     ) -> None:
         super().__init__(database, boottime_s=boottime_s, is_dead=is_dead, let_go=let_go)

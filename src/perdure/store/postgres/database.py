@@ -150,7 +150,7 @@ class PostgresDatabase(GroupCommit):
                 connection.execute("SELECT pg_advisory_lock(%s)", [MIGRATION_LOCK])
                 version = self._version(connection)
                 connection.commit()
-                if version < self._chain.head:  # nobody did it while we waited
+                if version < self._chain.head:  # no other process migrated while we waited
                     run_migrations(core, self._chain, lambda _revision: None)
         finally:
             engine.dispose()  # ends the session, and with it the lock
@@ -174,7 +174,7 @@ class PostgresDatabase(GroupCommit):
         return result
 
     def _commit(self, transaction: "sa.RootTransaction") -> None:
-        """Commit; when the connection breaks meanwhile, nobody can know what the server did."""
+        """Commit; when the connection breaks meanwhile, the outcome is unknown."""
         from sqlalchemy.exc import DBAPIError
 
         try:
@@ -246,7 +246,7 @@ def _problems(core: "sa.Connection") -> list[str]:
     from perdure.store.schema.verify import schema_problems
 
     if version_of(raw(core), CHAIN, "the database") < CHAIN.head:
-        return []  # an older schema is no damage
+        return []  # an older schema is not damage
     unchecked = core.exec_driver_sql(
         "SELECT conname FROM pg_constraint WHERE NOT convalidated AND connamespace = current_schema()::regnamespace"
     )

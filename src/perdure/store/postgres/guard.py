@@ -71,7 +71,7 @@ class Guard:
 
 
 def lock_goals(core: "sa.Connection") -> None:
-    """Let no append run beside the migration whose transaction has just begun; reading goes on."""
+    """Block appends while the migration's transaction is open; reads continue."""
     (goals, events) = core.exec_driver_sql("SELECT to_regclass('goals'), to_regclass('events')").one()
     if goals is not None and events is not None:
         core.exec_driver_sql("LOCK TABLE goals, events IN EXCLUSIVE MODE")

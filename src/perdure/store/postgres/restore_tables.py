@@ -56,12 +56,12 @@ def swap_tables(target: PostgresTarget, dump: Path, mark: str) -> str | None:
     """Move our tables aside, load the dump, remove it, and return the schema that the old ones went to.
 
     Done again after a kill, it moves aside what is there then, whatever it is, and loads the dump: nothing is guessed
-    from what a database looks like. Nobody migrates meanwhile.
+    from the tables of a database. Migrations are blocked meanwhile.
     """
     if not dump.exists():
         return None
     failpoints.hit("store.restore.swap.before")
-    with _nobody_migrates(target):
+    with _no_migration(target):
         aside = _aside(target, mark)
         failpoints.hit("store.restore.swap.between")
         tools.restore(target, dump)
@@ -105,7 +105,7 @@ def _move_aside(connection: "psycopg.Connection[Any]", schema: str) -> None:
 
 
 @contextmanager
-def _nobody_migrates(target: PostgresTarget) -> Iterator[None]:
+def _no_migration(target: PostgresTarget) -> Iterator[None]:
     with faults.translated(target.shown), connect(target.url, autocommit=True) as connection:
         connection.execute("SELECT pg_advisory_lock(%s)", [MIGRATION_LOCK])
         yield  # the lock goes with the connection

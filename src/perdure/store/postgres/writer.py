@@ -88,7 +88,7 @@ class Writer:
             log.debug("%s was not notified: %s", self._target.shown, error)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

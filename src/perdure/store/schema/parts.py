@@ -31,7 +31,7 @@ def column(name: str, type_: Any, default: str | None = None, *, optional: bool 
 
 
 def id_column() -> sa.Column[str]:
-    """A key that whoever makes the row gives."""
+    """A key that the creator of the row provides."""
     return sa.Column("id", Text, primary_key=True, nullable=False)
 
 

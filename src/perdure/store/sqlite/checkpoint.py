@@ -29,7 +29,7 @@ class CheckpointPlan:
         return self._commits % COMMITS_PER_LOOK == 0 and self._growth(wal) >= PAGES * PAGE_BYTES
 
     def done(self, wal: Path, pages: int) -> None:
-        """Learn from a checkpoint that found so many pages in the log."""
+        """Adapt to the number of pages that a checkpoint found in the log."""
         self._pages_per_commit = max(pages / max(self._commits, 1), 1.0)
         self._commits = 0
         self._size_at_last = _size(wal)

@@ -107,7 +107,7 @@ def pragma(connection: sqlite3.Connection, name: str) -> int | str:
 
 
 def file_now(path: Path | str) -> FileId:
-    """Say which file has this name now: a connection to one that was moved aside writes what nobody sees.
+    """Return which file has this name now: writes to a file that was moved aside would be lost.
 
     Raises: Damaged when there is none.
     """

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 class DataVersion:
     """The counter of commits that SQLite keeps for one connection; used by one thread at a time.
 
-    A file that was replaced is opened anew, and so is one that could not be read.
+    A file that was replaced or could not be read is opened again.
     """
 
     def __init__(self, path: Path, lock: FileLock) -> None:
@@ -27,7 +27,7 @@ class DataVersion:
         self._is_stale = False
 
     def renew(self) -> None:
-        """Have the connection closed and opened anew: another one has met an I/O error."""
+        """Reopen the connection on the next use: another one has met an I/O error."""
         self._is_stale = True
 
     def watch(self, stop: Stop, tell: Callable[[], None]) -> None:
@@ -61,7 +61,7 @@ class _Reader:
         self._version: int | str = 0
 
     def has_changed(self) -> bool:
-        """Return whether another connection has committed since the last call; True for a file that is opened anew.
+        """Return whether another connection has committed since the last call; True for a file that was reopened.
 
         Raises: Damaged when there is no file; what SQLite says.
         """

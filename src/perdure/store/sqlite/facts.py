@@ -61,7 +61,7 @@ def problems_of(core: "sa.Connection") -> list[str]:
         found.append(f"row {row_id} of {table} points at a row of {parent} that is not there")
     version = core.exec_driver_sql("PRAGMA user_version").scalar_one()
     if version < CHAIN.head:
-        return found  # an older schema is no damage
+        return found  # an older schema is not damage
     noted = core.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
     if noted != f"{version:04d}":
         found.append(f"the file says that its version is {version:04d}, its bookkeeping says {noted}")

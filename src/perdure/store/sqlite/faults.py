@@ -42,7 +42,7 @@ _MEANINGS: dict[str, tuple[type[PerdureError], str]] = {
 }
 _FILES = 6
 """How many files SQLite opens for a database at most: the file, its log, its index, a journal, folders."""
-_NO_TEXT = "{location} is damaged: a text in it is no text. It was left as it is."
+_NO_TEXT = "{location} is damaged: a text in it is not valid UTF-8. It was not changed."
 _CONFLICTS = (
     "SQLITE_CONSTRAINT_UNIQUE",
     "SQLITE_CONSTRAINT_PRIMARYKEY",

@@ -143,7 +143,7 @@ class SqliteFileDatabase(GroupCommit):
     def _open(self, migrate: bool) -> None:
         """Make the file ready, and open the writing connection.
 
-        When somebody holds the lock for long while the file is there and current, nothing has to be done to it, and
+        When another process holds the lock for long while the file exists and is current, nothing has to be done, and
         there is nothing to wait for; the first write opens the connection then. Who holds it may be making the file.
         """
         ensure_folder(self._path.parent)
@@ -164,7 +164,7 @@ class SqliteFileDatabase(GroupCommit):
         return self._readers.look(lambda connection: pragma(connection, "user_version"))
 
     def _abandon(self) -> None:
-        """Let go of a file that could not be opened."""
+        """Close a file that could not be opened completely."""
         with suppress(PerdureError):
             self._lock.acquire(_PATIENCE_S)
             self._disconnect()
@@ -178,7 +178,7 @@ class SqliteFileDatabase(GroupCommit):
         self._writer.disconnect()
 
     def _disconnect_when_broken(self, error: Exception) -> None:
-        """Close the connections after an I/O error: the next write opens them anew, and this one is never retried."""
+        """Close the connections after an I/O error: the next write reopens them, and this write is never retried."""
         if faults.is_io_error(error):
             self._disconnect()
 

@@ -101,7 +101,7 @@ def prepare(path: Path, lock: FileLock, chain: Chain, *, migrate: bool) -> None:
 def is_there(path: Path, lock: FileLock) -> bool:
     """Tell a database from an empty place.
 
-    Raises: Invalid when it is no file; Damaged when it is gone or empty, but something of it is left.
+    Raises: Invalid when it is not a file; Damaged when it is gone or empty, but something of it is left.
     """
     size = _file_size(path)
     if not size and is_log_left(path):
@@ -114,7 +114,7 @@ def is_there(path: Path, lock: FileLock) -> bool:
     if size == 0 and not lock.is_new:
         raise Damaged(
             f"{path} is empty, but it was a database before. Restore a backup with"
-            " `perdure db restore --replace ARCHIVE`, or remove the file to begin anew."
+            " `perdure db restore --replace ARCHIVE`, or remove the file to start with an empty database."
         )
     if is_too_small(path):
         raise Damaged(f"{path} is too small to be a database. It was left as it is; name another file.")
@@ -291,7 +291,7 @@ def copy_database(source: Path, target: Path, *, is_still: bool = False) -> None
 
 
 def _still_mode(path: Path) -> str:
-    """Return how to open a file that nobody writes to: without a log to read, not even side files are made."""
+    """Return the URI for a file without a writer: without a log to read, not even side files are created."""
     wal, _ = side_paths(path)
     return "ro" if _file_size(wal) else "ro&immutable=1"
 

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Reader:
-    """A connection, the file that it reads, and SQLAlchemy's engine over it once somebody wants one."""
+    """A connection, the file that it reads, and SQLAlchemy's engine over it once one is needed."""
 
     connection: sqlite3.Connection
     file: FileId
@@ -71,7 +71,7 @@ class Readers:
             return self._use(lambda reader: fn(reader.connection))
 
     def close(self) -> None:
-        """Close all; one that is in use as soon as it is given back. The caller holds the lock."""
+        """Close all connections; one in use is closed when it is returned. The caller holds the lock."""
         with self._handing_out:
             free, self._free = self._free, []
             self._generation += 1

@@ -112,7 +112,7 @@ class Writer:
             self._plan.done(self._wal, pages)
 
     def checkpoint_before_close(self) -> None:
-        """Leave no log behind, unless somebody is in the way."""
+        """Checkpoint the log completely, unless another connection prevents it."""
         if self._connection is not None:
             try:
                 self._connection.execute(f"PRAGMA busy_timeout = {_BUSY_AT_CLOSE_MS}")

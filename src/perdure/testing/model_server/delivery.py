@@ -95,5 +95,5 @@ class Delivery:
 
 
 def is_reached(after: int | None, sent: int, event: Event) -> bool:
-    """Tell whether so many deltas were sent, and the next event is past what opens a stream."""
+    """Return whether this many deltas were sent, and the next event comes after the opening of the stream."""
     return after is not None and sent >= after and (event.is_delta or sent > 0)

@@ -47,7 +47,7 @@ class Capture:
             pass
 
     def close(self) -> None:
-        """Read no more, whoever still holds the writing end."""
+        """Stop reading, even if a process still holds the writing end."""
         if not self.ended.done():
             self.ended.set_result(None)
             self._loop.remove_reader(self._file)

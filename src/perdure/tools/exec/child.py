@@ -1,4 +1,4 @@
-"""A program that runs in a session of its own, let go only when it has been noted who it is."""
+"""A program in a session of its own, which starts only after its identity was recorded."""
 
 import asyncio
 import errno
@@ -28,7 +28,7 @@ _SHELL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A program that was let go."""
+    """A started program."""
 
     burial: Burial
     tree: CallTree
@@ -76,7 +76,7 @@ class Child:
 
 
 def start(command: Command, marks: Collection[str], note: Callable[[Birth], None]) -> Child:
-    """Start a program whose processes bear some marks; it is let go when `note` has returned.
+    """Start a program whose environment carries the marks; it runs once `note` has returned.
 
     Whatever is raised, nothing of the program has run: all that may fail comes before the gate is opened.
 
@@ -142,7 +142,7 @@ def _pipe() -> Iterator[tuple[int, int]]:
 def _known(pid: int) -> Birth:
     birth = birth_of(pid)
     if birth is None:
-        raise ChildProcessError(f"process {pid} ended before it was let go")
+        raise ChildProcessError(f"process {pid} ended before it was started")
     return birth
 
 

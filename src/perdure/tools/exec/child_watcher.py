@@ -8,7 +8,7 @@ from contextlib import suppress
 
 
 class Burial:
-    """Takes the exit code of a child as soon as it has ended, whether somebody waits or not."""
+    """Collects the exit code of a child as soon as it has ended, with or without a waiting caller."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", pidfd: int | None) -> None:
         self._process = process
@@ -27,7 +27,7 @@ class Burial:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code, or minus the signal; None while it runs, or when somebody else in this process took it."""
+        """The exit code, or minus the signal; None while it runs, or when other code of this process collected it."""
         return None if self._is_lost else self._process.returncode
 
     @property
@@ -67,7 +67,7 @@ class Burial:
 
     def _bury_from_thread(self) -> None:
         self._take_code()
-        with suppress(RuntimeError):  # the loop has been closed, and nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed, and no caller waits any more
             self._loop.call_soon_threadsafe(self._bury)
 
 

@@ -246,4 +246,4 @@ def _require_text(name: str, value: Any) -> None:
         if b"\0" in os.fsencode(value):
             raise Invalid(f"{name} holds a zero byte, which no program can be given.")
     except UnicodeEncodeError as error:
-        raise Invalid(f"{name} holds a text that is no Unicode: {error}.") from error
+        raise Invalid(f"{name} holds a text that is not Unicode: {error}.") from error

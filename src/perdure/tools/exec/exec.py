@@ -115,10 +115,10 @@ class ExecTool:
             raise
 
     async def _finish(self, begun: child.Child, timeout_s: float | None, context: CallContext) -> ToolOutput:
-        """Wait for a program, and end all of it. An error says that nobody knows how it ended.
+        """Wait for a program, and end all of its processes. An error means that the outcome is unknown.
 
         The exit code of a program that has ended well is its outcome, also where we cannot see whether it left anybody
-        behind. In all other cases somebody of it may still be at work, while a retry would begin.
+        behind. In all other cases a process of it may still run while a retry would begin.
         """
         path = self._note_path(context.goal_id, context.call.call_id)
         is_in_time = False

@@ -48,7 +48,7 @@ def note_path(run_dir: Path, goal_id: str, call_id: str) -> Path:
 
 
 def write_note(path: Path, note: Note) -> None:
-    """Note who runs. It is not flushed: after a power cut nobody runs.
+    """Record the process. The file is not flushed: after a power cut no process runs.
 
     Raises: Unavailable when it cannot be written.
     """
@@ -58,11 +58,11 @@ def write_note(path: Path, note: Note) -> None:
         with os.fdopen(_opened(path), "wb") as file:
             file.write(content)
     except (PerdureError, OSError) as error:
-        raise Unavailable(f"{path} cannot be written, so the program was not let go: {error}.") from error
+        raise Unavailable(f"{path} cannot be written, so the program was not started: {error}.") from error
 
 
 def read_note(path: Path) -> Note | None:
-    """Return who was noted; None when there is no note, or half of one: then nobody was let go.
+    """Return the recorded process; None without a complete note: then the program was not started.
 
     Raises: OSError when the system does not let us read.
     """
@@ -77,7 +77,7 @@ def read_note(path: Path) -> Note | None:
 
 
 def remove_note(path: Path, note: Note | None) -> None:
-    """Forget who ran; a note of somebody else is left alone, and so is one that the system does not let us read."""
+    """Remove a note; one of another process, and one that cannot be read, stay."""
     try:
         if note == read_note(path):
             path.unlink(missing_ok=True)

@@ -40,7 +40,7 @@ _STRIKES = 20
 _QUICK_S = 0.25
 _QUICK_PIDS = 1 << 16
 _QUICK_SHARE = 16
-"""So many processes, or that part of all pids, do not start within the time above: pids tell who may be new."""
+"""Fewer processes than this, or than that share of all pids, start within the time above: pids show which are new."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +50,18 @@ class Sight:
     living: tuple[int, ...] = ()
     dead: tuple[int, ...] = ()
     groups: frozenset[int] = frozenset()
-    """Groups that are wholly of the call: they are signalled at once, so that nobody slips away by a fork."""
+    """Process groups that belong to the call completely: one signal reaches all, so that no fork escapes."""
     strays: frozenset[int] = frozenset()
     """Processes of the call in a group whose leader is not known to be of it."""
     has_group: bool = False
-    """Whether the leader's own group has anybody in it, dead or alive: the system tells, and nobody is overlooked."""
+    """Whether the leader's own group has members, dead or alive, as the system reports it."""
     refusal: str = ""
     """Why the system did not let us look; the rest is what is known without a look."""
     is_moving: bool = False
     """Whether processes have left the session, and one exited during the last look: its child may have been missed."""
 
     def is_empty(self, before: "Sight | None") -> bool:
-        """Say whether nobody lives; dead ones who stay are such that nobody buries, not the wake of one who forks."""
+        """Return whether no process is left; zombies that stay have a parent that does not wait for them."""
         if self.living or self.refusal or self.is_moving:
             return False
         return not (self.dead or self.has_group) or (bool(self.dead) and self == before)
@@ -93,7 +93,7 @@ class CallTree:
         tree that keeps forking is always listed: it is either found, or it has exited when it is read. The looks that
         follow the first read only new pids, which is fast enough to find such a tree.
 
-        Where the system does not tell which boot this is, or the call is of another, nobody is.
+        Where the boot is unknown, or the call ran in an earlier boot, none is left.
 
         Raises: OSError when the system does not let us look.
         """

@@ -1,7 +1,7 @@
 """Processes of this machine: who one is, who its parent is, and what it bears in its environment.
 
-A pid alone names nobody, because it is used again; with its start time and the boot it does. A look that the system
-refuses, for example because this process has no descriptor left, raises: it never says that nobody is there.
+A pid alone does not identify a process, because it is reused; together with the start time and the boot it does. When
+the system refuses to answer, for example without a free descriptor, functions raise instead of reporting no process.
 """
 
 import functools
@@ -66,7 +66,7 @@ def most_pids() -> int:
 
 
 def birth_of(pid: int) -> Birth | None:
-    """Return who has this pid now, dead but not buried included; None when nobody has.
+    """Return the process that has this pid now, zombies included; None when the pid is free.
 
     Raises: OSError when the system does not let us look.
     """
@@ -108,7 +108,7 @@ def pids() -> list[int]:
 
 
 def bears(pid: int, marks: Collection[str]) -> bool:
-    """Tell whether a process has all of some entries in its environment; nobody has none.
+    """Return whether a process has all of some entries in its environment; without entries, False.
 
     Raises: OSError when the system does not let us look.
     """

@@ -47,7 +47,7 @@ _ETAG = re.compile(r"[0-9]{1,9}(?:-[0-9a-f]{16})?")
 
 
 async def _known_slug(slug: str) -> str:  # async: else FastAPI asks a thread for it
-    """Raises: NotFound when it is no slug, which names nothing."""
+    """Raises: NotFound when it is not a slug, which names nothing."""
     try:
         return require_slug(slug)
     except Invalid:

@@ -88,7 +88,7 @@ def _has_something(stream: BinaryIO) -> bool:
     try:
         return bool(select.select([stream], [], [], _LOOK_S)[0])
     except (io.UnsupportedOperation, ValueError):
-        return True  # it is no file of the system
+        return True  # it is not a file of the system
 
 
 @contextmanager

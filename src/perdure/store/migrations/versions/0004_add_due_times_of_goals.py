@@ -1,4 +1,4 @@
-"""Keep when a goal that sleeps is due, so that whoever wakes goals asks one index."""
+"""Keep when a sleeping goal is due, so that waking goals is one index look-up."""
 
 from alembic import op
 
