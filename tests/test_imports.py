@@ -52,12 +52,9 @@ HIDDEN: Mapping[str, frozenset[str]] = {
             "interfaces.cli.goals.watch -> interfaces.cli.remote.following",
             "interfaces.cli.remote.opened -> app",
             "interfaces.cli.remote.opened -> app.builder.list_views",
-            "interfaces.cli.remote.opened -> app.goals.details",
-            "interfaces.cli.remote.opened -> app.memory.memory",
             "interfaces.cli.remote.opened -> interfaces.cli.remote.connection",
             "interfaces.cli.remote.opened -> interfaces.cli.remote.goals",
             "interfaces.cli.remote.opened -> interfaces.cli.remote.ports.goals",
-            "interfaces.cli.remote.opened -> interfaces.cli.remote.records",
         }
     ),
     "start-up: commands that only read goals load no minds": frozenset(
@@ -84,10 +81,7 @@ HIDDEN: Mapping[str, frozenset[str]] = {
             "interfaces.cli.memory.add -> memory.ingest.git",
             "interfaces.cli.memory.find -> interfaces.cli.memory.sections",
             "interfaces.cli.memory.find -> memory.ingest.git",
-            "interfaces.cli.memory.ingest -> app.memory.goal_ingest",
             "interfaces.cli.memory.ingest -> memory.ingest.git",
-            "interfaces.cli.memory.ingest -> memory.ingest.junit",
-            "interfaces.cli.memory.ingest -> memory.ingest.revert",
         }
     ),
     "start-up: one kind of database does not load the adapter of the other": frozenset(

@@ -1,10 +1,13 @@
 """The memory from elsewhere: add, update, list, find, look, forget."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
+from perdure.app.wire.resources.parameters import require_names
 from perdure.client.connection import Connection
 from perdure.client.sending import one_step
+from perdure.memory.query.parameters import RecordFilters, RelatedTo
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources.memory import (
@@ -16,16 +19,6 @@ if TYPE_CHECKING:
         SearchMatches,
         UpdatedRecord,
     )
-
-
-class RecordFilters(TypedDict, total=False):
-    """Filters of a list or a search of records; times are ISO-8601 or seconds since 1970."""
-
-    type: str | None
-    source: str | None
-    repo: str | None
-    since: str | None
-    until: str | None
 
 
 class Memory:
@@ -82,7 +75,7 @@ class Memory:
 
         Raises: Invalid
         """
-        query = {"text": text, "limit": limit, "cursor": cursor, "budget_ms": budget_ms, **filters}
+        query = {"text": text, "limit": limit, "cursor": cursor, "budget_ms": budget_ms, **_sent(filters)}
         found: SearchMatches = await self._matches("/memory/records", query)
         return found
 
@@ -95,7 +88,7 @@ class Memory:
 
         Raises: Invalid
         """
-        query = {"limit": limit, "cursor": cursor, **filters}
+        query = {"limit": limit, "cursor": cursor, **_sent(filters)}
         found: SearchMatches = await self._matches("/memory/records", query)
         return found
 
@@ -109,19 +102,22 @@ class Memory:
     async def related(
         self,
         *,
-        paths: str | Sequence[str] = (),
-        fingerprint: str | Sequence[str] | None = None,
         limit: int | None = None,
-        **more: Any,
+        cursor: str | None = None,
+        budget_ms: float | None = None,
+        **asked: Unpack[RelatedTo],
     ) -> "RelatedMatches":
-        """Find what has to do with something, the most severe first; each match says `why`.
+        """Find what has to do with paths, a fingerprint, a text, a commit or a pull request, the most severe first.
 
-        `more` is text, repo, sha, pr_number, and cursor and budget_ms, as in `search`.
+        Each match says `why`. `cursor` and `budget_ms` are as in `search`.
 
         Raises: Invalid
         """
-        asked = {"path": _listed(paths), "fingerprint": _listed(fingerprint), "limit": limit, **more}
-        found: RelatedMatches = await self._matches("/memory/related", asked)
+        require_names(asked, RelatedTo)
+        rest = {name: value for name, value in asked.items() if name not in ("paths", "fingerprint")}
+        lists = {"path": _listed(asked.get("paths")), "fingerprint": _listed(asked.get("fingerprint"))}
+        query = {**rest, **lists, "limit": limit, "cursor": cursor, "budget_ms": budget_ms}
+        found: RelatedMatches = await self._matches("/memory/related", query)
         return found
 
     async def status(self) -> "MemoryStatus":
@@ -146,6 +142,19 @@ class Memory:
 
 def _record(record_id: str) -> str:
     return f"/memory/records/{one_step(record_id)}"
+
+
+def _sent(filters: RecordFilters) -> dict[str, Any]:
+    """Return filters as they are sent; a time without an offset counts as UTC, at home too.
+
+    Raises: TypeError for a name that is no filter.
+    """
+    require_names(filters, RecordFilters)
+    return {name: _text(value) for name, value in filters.items()}
+
+
+def _text(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, datetime) else value
 
 
 def _listed(given: str | Sequence[str] | None) -> list[str]:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -12,12 +13,8 @@ from perdure.errors import Conflict, NotFound, PerdureError
 from perdure.memory.arguments import (
     budget_of,
     days_of,
-    fingerprint_of,
     limit_of,
-    number_of,
-    paths_of,
     text_of,
-    word_of,
 )
 from perdure.memory.batch import Batch
 from perdure.memory.dedupe import LONG_BYTES, WINDOW_MS, RecentKeys
@@ -33,12 +30,13 @@ from perdure.memory.log.log import now_ms as clock_ms
 from perdure.memory.log.repair import repair
 from perdure.memory.log.transfer import export, import_lines
 from perdure.memory.log.verify import status, verify
-from perdure.memory.normalise import normalised, repository_path
+from perdure.memory.normalise import normalised
 from perdure.memory.paths import LOG_FILE, MemoryFiles
-from perdure.memory.query.filters import Filters, filter_of
+from perdure.memory.query.filters import filter_of
 from perdure.memory.query.listing import listed
-from perdure.memory.query.related import RelatedQuery
+from perdure.memory.query.parameters import RecordFilters, RelatedTo
 from perdure.memory.query.related import related as find_related
+from perdure.memory.query.related import related_query
 from perdure.memory.query.search import SearchQuery
 from perdure.memory.query.search import search as find_text
 from perdure.memory.record import JsonObject
@@ -116,19 +114,14 @@ class Memory:
                 if self._taken.unread_bytes(file.fd) > _STEP_BYTES:
                     self._index.use(lambda _view: None)
 
-    def related(  # noqa: PLR0913  each is a criterion of its own
+    def related(
         self,
         *,
-        paths: Sequence[str] = (),
-        fingerprint: str | Sequence[str] | None = None,
-        text: str | None = None,
-        repo: str | None = None,
-        sha: str | None = None,
-        pr_number: int | None = None,
         limit: int = 3,
         budget_ms: float = 50.0,
         retention_days: float = 90,
         now_ms: int | None = None,
+        **asked: Unpack[RelatedTo],
     ) -> JsonObject:
         """Find related records, sorted by severity, then newest first, then by overlap of paths, then by id.
 
@@ -142,18 +135,12 @@ class Memory:
 
         Raises: Invalid for a path that leads out of the repository; Unavailable; Denied; Damaged.
         """
-        asked = RelatedQuery(
-            paths=tuple(dict.fromkeys(filter(None, map(repository_path, paths_of(paths))))),
-            fingerprint=fingerprint_of(fingerprint),
-            text=word_of(text, "text"),
-            repo=word_of(repo, "repo"),
-            sha=word_of(sha, "sha"),
-            pr_number=number_of(pr_number, "pr_number"),
-            limit=limit_of(limit),
-            since_ms=int((clock_ms() if now_ms is None else now_ms) - days_of(retention_days) * _DAY_MS),
-        )
+        since_ms = int((clock_ms() if now_ms is None else now_ms) - days_of(retention_days) * _DAY_MS)
+        query = replace(related_query(**asked), limit=limit_of(limit), since_ms=since_ms)
         within_ms = budget_of(budget_ms)
-        return self._index.use(lambda view: find_related(view, asked, within_ms)) or _nothing()
+        if query.is_empty:
+            return _nothing()
+        return self._index.use(lambda view: find_related(view, query, within_ms)) or _nothing()
 
     def search(
         self,
@@ -161,7 +148,7 @@ class Memory:
         *,
         limit: int = 10,
         budget_ms: float = 50.0,
-        **filters: Unpack[Filters],
+        **filters: Unpack[RecordFilters],
     ) -> JsonObject:
         """Find records by words, the best match first (BM25 over title and summary).
 
@@ -174,7 +161,7 @@ class Memory:
         within_ms = budget_of(budget_ms)
         return self._index.use(lambda view: find_text(view, asked, within_ms)) or _nothing()
 
-    def list(self, *, limit: int = 20, **filters: Unpack[Filters]) -> JsonObject:
+    def list(self, *, limit: int = 20, **filters: Unpack[RecordFilters]) -> JsonObject:
         """Return the newest records, and whether there are more; filters are type, source, repo, since and until.
 
         Raises: Invalid; Unavailable; Denied; Damaged.

@@ -14,7 +14,7 @@ from perdure.app.memory.threads import MemoryThreads
 from perdure.errors import Conflict, Invalid, NotFound, Over
 from perdure.memory.ingest.report import Found, store
 from perdure.memory.memory import Memory
-from perdure.memory.query.filters import Filters
+from perdure.memory.query.parameters import RecordFilters, RelatedTo
 from perdure.settings import MemorySettings, Settings
 
 if TYPE_CHECKING:
@@ -135,17 +135,8 @@ class HomeMemory:
             raise NotFound(f"No record has the id {record_id!r}. Did you mean {found['id']!r}? {_WHOLE_ID}")
         return found
 
-    async def related(  # noqa: PLR0913 (each is a way to find something)
-        self,
-        *,
-        paths: Sequence[str] = (),
-        fingerprint: str | Sequence[str] | None = None,
-        text: str | None = None,
-        repo: str | None = None,
-        sha: str | None = None,
-        pr_number: int | None = None,
-        limit: int | None = None,
-        budget_ms: float = 50.0,
+    async def related(
+        self, *, limit: int | None = None, budget_ms: float = 50.0, **asked: Unpack[RelatedTo]
     ) -> "wire.RelatedMatches":
         """Find what has to do with some paths, a fingerprint, a text, a commit or a pull request.
 
@@ -160,19 +151,12 @@ class HomeMemory:
         chosen = self._chosen
         if not chosen.enabled:
             return {"matches": [], "truncated": False, "disabled": True}
-        if not paths and not any((fingerprint, text, sha, pr_number is not None)):
-            return {"matches": [], "truncated": False}
         found = await self._call(
             self._memory.related,
-            paths=paths,
-            fingerprint=fingerprint,
-            text=text,
-            repo=repo,
-            sha=sha,
-            pr_number=pr_number,
             limit=chosen.max_matches if limit is None else limit,
             budget_ms=budget_ms,
             retention_days=chosen.retention_days,
+            **asked,
         )
         return cast("wire.RelatedMatches", found)
 
@@ -182,7 +166,7 @@ class HomeMemory:
         *,
         limit: int = 10,
         budget_ms: float = 50.0,
-        **filters: Unpack[Filters],
+        **filters: Unpack[RecordFilters],
     ) -> "wire.SearchMatches":
         """Find records by their words, the best first: `{"matches": [{"record", "score"}], "truncated"}`.
 
@@ -196,7 +180,7 @@ class HomeMemory:
         found = await self._call(self._memory.search, text, limit=limit, budget_ms=budget_ms, **filters)
         return cast("wire.SearchMatches", found)
 
-    async def list(self, *, limit: int = 20, **filters: Unpack[Filters]) -> "wire.RecordList":
+    async def list(self, *, limit: int = 20, **filters: Unpack[RecordFilters]) -> "wire.RecordList":
         """Return the newest records: `{"records", "has_more"}`; what is superseded is left out.
 
         Filters are `type`, `source`, `repo`, and `since` and `until` (ISO-8601 or seconds since 1970).

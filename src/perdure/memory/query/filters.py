@@ -1,8 +1,7 @@
 """Filters of lists and searches: type, source, repository and time."""
 
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, TypedDict
+from typing import Any
 
 from perdure.errors import Invalid
 from perdure.memory.arguments import word_of
@@ -35,16 +34,6 @@ class Filter:
         when = happened_ms(line)
         is_late_enough = self.since_ms is None or (when is not None and when >= self.since_ms)
         return is_late_enough and (self.until_ms is None or (when is not None and when < self.until_ms))
-
-
-class Filters(TypedDict, total=False):
-    """The filters that callers give; None matches all. Times are ISO-8601 or seconds since 1970."""
-
-    type: str | None
-    source: str | None
-    repo: str | None
-    since: str | float | datetime | None
-    until: str | float | datetime | None
 
 
 def filter_of(

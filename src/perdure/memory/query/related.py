@@ -4,12 +4,14 @@ import heapq
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+from perdure.memory.arguments import fingerprint_of, number_of, paths_of, word_of
 from perdure.memory.index.rows import OutOfTime, Row
 from perdure.memory.index.terms import IndexEntry, directories, place, term
 from perdure.memory.index.view import View
 from perdure.memory.index.words import terms_of
-from perdure.memory.normalise import INGESTED_TYPES
+from perdure.memory.normalise import INGESTED_TYPES, repository_path
 from perdure.memory.query.search import COUNTING, GRACE, affordable, query_terms, significant_words
 from perdure.memory.record import JsonObject
 
@@ -33,6 +35,11 @@ class RelatedQuery:
     pr_number: int | None = None
     limit: int = 3
     since_ms: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no criterion, so that nothing matches."""
+        return not any((self.paths, self.fingerprint, self.text, self.sha, self.pr_number is not None))
 
     @property
     def oldest(self) -> int:
@@ -95,6 +102,29 @@ class Collected:
             self.further += 1
         for key in said:
             self._places.setdefault(key, at)
+
+
+def related_query(
+    *,
+    paths: Any = (),
+    fingerprint: Any = None,
+    text: Any = None,
+    repo: Any = None,
+    sha: Any = None,
+    pr_number: Any = None,
+) -> RelatedQuery:
+    """Return the query of some criteria, see RelatedTo, without its limit and its time.
+
+    Raises: Invalid, naming the value, also for a path that leads out of the repository.
+    """
+    return RelatedQuery(
+        paths=tuple(dict.fromkeys(filter(None, map(repository_path, paths_of(paths))))),
+        fingerprint=fingerprint_of(fingerprint),
+        text=word_of(text, "text"),
+        repo=word_of(repo, "repo"),
+        sha=word_of(sha, "sha"),
+        pr_number=number_of(pr_number, "pr_number"),
+    )
 
 
 def related(view: View, asked: RelatedQuery, budget_ms: float) -> JsonObject:

@@ -24,7 +24,7 @@ from perdure.interfaces.api.envelope import ASKED, from_cursor, reply, to_cursor
 from perdure.interfaces.api.schemas.envelopes import Envelope, Page
 from perdure.interfaces.api.schemas.memory import Changes, MatchesMeta, Record, RecordsBody
 from perdure.interfaces.api.schemas.problems import refusals
-from perdure.memory.query.filters import Filters
+from perdure.memory.query.parameters import RecordFilters
 
 router = APIRouter(prefix="/memory", tags=["memory"], route_class=JsonRoute)
 
@@ -111,7 +111,7 @@ async def search_records(  # noqa: PLR0913 (each is a filter)
     `until` itself is not included. `meta.truncated` is true if the time was up before the end.
     """
     after = _places_before(cursor)
-    filters: Filters = {"type": type, "source": source, "repo": repo, "since": since, "until": until}
+    filters: RecordFilters = {"type": type, "source": source, "repo": repo, "since": since, "until": until}
     most = after + limit + 1
     if text is None:
         records = (await served.p.memory.list(limit=most, **filters))["records"]

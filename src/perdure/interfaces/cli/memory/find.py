@@ -13,8 +13,8 @@ from perdure.interfaces.cli.memory.records import described, told
 from perdure.interfaces.cli.remote.opened import records_of
 from perdure.memory.ingest.checkout import in_repository
 from perdure.memory.normalise import paths_inside
-from perdure.memory.query.filters import Filters
 from perdure.memory.query.further import MOST_SHOWN, further_matches
+from perdure.memory.query.parameters import RecordFilters
 
 Repo = Annotated[str | None, typer.Option("--repo", metavar="REPO", help="Nothing of other repositories.")]
 Fingerprint = Annotated[
@@ -197,8 +197,10 @@ async def list_(  # noqa: PLR0913 (each is a filter)
     return Answer(found, [*(said or [none]), *more])
 
 
-def _filters(kind: str | None, source: str | None, repo: str | None, since: str | None, until: str | None) -> Filters:
-    given: Filters = {"type": kind, "source": source, "repo": repo}
+def _filters(
+    kind: str | None, source: str | None, repo: str | None, since: str | None, until: str | None
+) -> RecordFilters:
+    given: RecordFilters = {"type": kind, "source": source, "repo": repo}
     if since is not None:
         given["since"] = moment_given(since, "--since")
     if until is not None:

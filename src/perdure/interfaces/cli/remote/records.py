@@ -2,16 +2,15 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack
 from uuid import uuid4
 
 from uuid_utils import uuid7
 
-from perdure.client.memory import Memory, RecordFilters
+from perdure.client.memory import Memory
 from perdure.errors import Denied, PerdureError, Unavailable
 from perdure.memory.ingest.report import Found, store
-from perdure.memory.query.filters import Filters
+from perdure.memory.query.parameters import RecordFilters, RelatedTo
 from perdure.memory.record import JsonObject
 
 if TYPE_CHECKING:
@@ -32,28 +31,28 @@ class ServerRecords:
         return await self._memory.get(record_id, prefix=True)
 
     async def related(
-        self, *, paths: Sequence[str] = (), fingerprint: str | Sequence[str] | None = None, **more: Any
+        self, *, limit: int | None = None, budget_ms: float = 50.0, **asked: Unpack[RelatedTo]
     ) -> "wire.RelatedMatches":
         """See RecordReader.related."""
-        found = await self._memory.related(paths=paths, fingerprint=fingerprint, **more)
+        found = await self._memory.related(limit=limit, budget_ms=budget_ms, **asked)
         found.pop("next_cursor", None)
         return found
 
     async def search(
-        self, text: str, *, limit: int = 10, budget_ms: float = 50.0, **filters: Unpack[Filters]
+        self, text: str, *, limit: int = 10, budget_ms: float = 50.0, **filters: Unpack[RecordFilters]
     ) -> "wire.SearchMatches":
         """See RecordReader.search."""
-        found = await self._memory.search(text, limit=limit, budget_ms=budget_ms, **_sent(filters))
+        found = await self._memory.search(text, limit=limit, budget_ms=budget_ms, **filters)
         found.pop("next_cursor", None)
         return found
 
-    async def list(self, *, limit: int = 20, **filters: Unpack[Filters]) -> "wire.RecordList":
+    async def list(self, *, limit: int = 20, **filters: Unpack[RecordFilters]) -> "wire.RecordList":
         """See RecordReader.list."""
         records: list[dict[str, Any]] = []
         cursor: str | None = None
         while True:
             size = min(limit - len(records), _PAGE)
-            found = await self._memory.list(limit=size, cursor=cursor, **_sent(filters))
+            found = await self._memory.list(limit=size, cursor=cursor, **filters)
             records += [match["record"] for match in found["matches"]]
             cursor = found.get("next_cursor")
             if cursor is None or len(records) >= limit:
@@ -125,13 +124,3 @@ def _as_asked(asked: Mapping[str, Any], named: Mapping[str, Any], answer: "wire.
     if asked.get("id") is None and answer.get("existing_id") == named["id"]:
         return {"added": True, "id": named["id"]}
     return answer
-
-
-def _sent(filters: Filters) -> RecordFilters:
-    """Return filters as they are sent: with moments as text."""
-    sent: RecordFilters = {name: _text(value) for name, value in filters.items()}  # type: ignore[assignment]
-    return sent
-
-
-def _text(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, datetime) else value

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
-from perdure.memory.query.filters import Filters
+from perdure.memory.query.parameters import RecordFilters, RelatedTo
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources import memory as wire
@@ -25,28 +25,19 @@ class RecordReader(Protocol):
         """
         ...
 
-    async def related(  # noqa: PLR0913 (each is a way to find something)
-        self,
-        *,
-        paths: Sequence[str] = (),
-        fingerprint: str | Sequence[str] | None = None,
-        text: str | None = None,
-        repo: str | None = None,
-        sha: str | None = None,
-        pr_number: int | None = None,
-        limit: int | None = None,
-        budget_ms: float = 50.0,
+    async def related(
+        self, *, limit: int | None = None, budget_ms: float = 50.0, **asked: Unpack[RelatedTo]
     ) -> "wire.RelatedMatches":
         """Find what has to do with paths, a fingerprint, a text, a commit or a pull request."""
         ...
 
     async def search(
-        self, text: str, *, limit: int = 10, budget_ms: float = 50.0, **filters: Unpack[Filters]
+        self, text: str, *, limit: int = 10, budget_ms: float = 50.0, **filters: Unpack[RecordFilters]
     ) -> "wire.SearchMatches":
         """Find records by their words, the best first."""
         ...
 
-    async def list(self, *, limit: int = 20, **filters: Unpack[Filters]) -> "wire.RecordList":
+    async def list(self, *, limit: int = 20, **filters: Unpack[RecordFilters]) -> "wire.RecordList":
         """Return the newest records."""
         ...
 
