@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from perdure.errors import Damaged
+from perdure.kernel.calls.cancellation import cut_off_call
 from perdure.kernel.calls.children import Children, open_children, outcome_of
 from perdure.kernel.calls.cleanup import cancelled_by
 from perdure.kernel.calls.decisions import elapsed, events_of
@@ -19,8 +20,6 @@ from perdure.kernel.events import (
     OutcomeUnknown,
     Signal,
     Termination,
-    ToolError,
-    ToolOutput,
 )
 from perdure.kernel.fold import GoalState
 from perdure.kernel.journal import Journal
@@ -152,13 +151,11 @@ def _unreadable(row: InboxRow, state: GoalState, why: str) -> Damaged:
 def cut_short(state: GoalState, now_us: int, unended: Collection[str]) -> list[Body]:
     """Return the outcomes of calls that were ended because their goal was; of one that did not end, it is not known."""
     bodies: list[Body] = []
-    error = ToolError("cancelled", "The goal was cancelled while this ran.")
     for call_id, call in state.open_calls.items():
         if call.runs and call_id in unended:
             bodies.append(OutcomeUnknown(call_id, "The goal was cancelled while this ran, and it did not end."))
         elif call.runs or call.is_child:
-            duration_ms = max(now_us - call.began_us, 0) // 1000
-            bodies.append(ToolOutput(call_id, ok=False, error=error, duration_ms=duration_ms))
+            bodies.append(cut_off_call(call, now_us))
     return bodies
 
 

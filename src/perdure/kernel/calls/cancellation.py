@@ -1,5 +1,7 @@
 """What is recorded of a call that its own mind has cancelled."""
 
+from dataclasses import replace
+
 from perdure.kernel.events import Decision, Happened, ToolCall, ToolError, ToolOutput
 from perdure.kernel.history.call_state import CallState
 
@@ -26,10 +28,30 @@ def cancelled_call(call: CallState, now_us: int, happened: Happened | None = Non
     """Return the outcome of a step or a child that the flow has cancelled. See `cancelled`."""
     if isinstance(call.call, ToolCall) and call.call.effect == "once":
         happened = happened or _known_from_check(call)
-    message = "The flow cancelled it." if happened is None else f"The flow cancelled it; {_EFFECTS[happened]}."
+    message = "The flow cancelled it" + ("." if happened is None else _effect(happened))
     duration_ms = max(now_us - call.began_us, 0) // 1000
     error = ToolError(CANCELLED, message, retryable=False)
     return ToolOutput(call.call.call_id, ok=False, error=error, duration_ms=duration_ms, happened=happened)
+
+
+def cut_off_call(call: CallState, now_us: int, happened: Happened | None = None) -> ToolOutput:
+    """Return the outcome of a step or a child that ran when its goal was cancelled.
+
+    Unlike that of a call which the flow cancels, it says nothing about further attempts: the flow did not decide it.
+    """
+    outcome = cancelled_call(call, now_us, happened)
+    said = "The goal was cancelled while this ran" + ("." if outcome.happened is None else _effect(outcome.happened))
+    return replace(outcome, error=ToolError(CANCELLED, said))
+
+
+def is_cut_off(call: CallState) -> bool:
+    """Return whether a call ended because its goal was cancelled, and not because the flow cancelled it."""
+    error = call.outcome.error if call.outcome is not None else None
+    return error is not None and error.code == CANCELLED and error.retryable is None
+
+
+def _effect(happened: Happened) -> str:
+    return f"; {_EFFECTS[happened]}."
 
 
 def _known_from_check(call: CallState) -> Happened:

@@ -12,6 +12,7 @@ from typing import Any
 
 from perdure.errors import Invalid
 from perdure.kernel.calls.cancellation import cancelled as cancelled_outcome
+from perdure.kernel.calls.cancellation import cut_off_call
 from perdure.kernel.calls.children import child_of, open_children, outcome_of
 from perdure.kernel.calls.tasks import end_tasks
 from perdure.kernel.calls.tool_runs import NOTHING_USED, Ended, ToolRuns
@@ -21,6 +22,9 @@ from perdure.kernel.journal import Journal
 from perdure.kernel.ports import Clock
 from perdure.kernel.run_context import RunContext
 from perdure.kernel.tool import Used
+
+_CHECK_S = 2.0
+"""How long the end of a cancelled goal waits for the checks of the steps that it cuts off."""
 
 log = logging.getLogger(__name__)
 
@@ -182,7 +186,33 @@ class RunningCalls:
         for task in ending:
             if task.done() and not task.cancelled():  # it had an outcome of its own, or could not be ended cleanly
                 self._record(*task.result())
+        await self._check_cut_off(left)
         return left
+
+    async def _check_cut_off(self, left: Collection[str]) -> None:
+        """Ask the checks of the `once` calls that were ended, and record their answers.
+
+        The goal ends all the same: a check that takes longer is not waited for, and the effect is unknown.
+        """
+        open_calls = self._journal.state.open_calls
+        ended = [call for call_id, call in open_calls.items() if call.runs and call_id not in left]
+        asked = [asyncio.create_task(self._checked(call)) for call in ended if _is_once(call)]
+        if not asked:
+            return
+        answered, late = await asyncio.wait(asked, timeout=_CHECK_S)
+        for task in await end_tasks(late, _CHECK_S):
+            self._run_context.keep(task)
+        for task in answered:
+            self._journal.record(task.result())
+
+    async def _checked(self, call: CallState) -> Body:
+        """Return the outcome of a `once` call that was ended with its goal, as its check says."""
+        about = call.call
+        if not isinstance(about, ToolCall):
+            raise TypeError(f"{about.call_id} is not a tool call.")
+        happened, output = await self.tools.check(about)
+        outcome = cut_off_call(call, self._clock.now_us(), happened)
+        return _with(outcome, self.tools.used(about.call_id), output)
 
     async def end_all(self) -> Collection[str]:
         """End what still runs; each tool ends its own processes. What does not end in time is left alone."""
@@ -195,6 +225,10 @@ class RunningCalls:
             listed = ", ".join(names)
             log.warning("%s of %s did not end when told to, and is left alone", listed, self._journal.goal_id)
         return names
+
+
+def _is_once(call: CallState) -> bool:
+    return isinstance(call.call, ToolCall) and call.call.effect == "once"
 
 
 def _with(outcome: ToolOutput | Decision, used: Used, output: Any) -> Body:
