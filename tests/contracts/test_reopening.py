@@ -1,13 +1,15 @@
 """A failed goal is reopened by one worker at most, and nothing else that has ended can be."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from perdure import Conflict, NotFound
 from perdure.errors import PerdureError
-from perdure.kernel.events import LimitRaised, Reopened, Termination
+from perdure.kernel.events import GoalBegun, LimitRaised, MindSpec, ParentCall, Reopened, Termination, ToolError
+from perdure.kernel.fold import BY_PARENT
 from perdure.kernel.ports import Owned, Worker
 from tests.contracts.histories import HELLO, OTHER, History, Stored, begin
 
@@ -65,6 +67,39 @@ async def test_only_a_failed_goal_takes_a_reopened_event(stored: Stored, reason:
     with pytest.raises(Conflict, match="Only a failed goal can be retried"):
         await history.store(events, summary=summary)
     assert await stored.store.load("g") == before
+
+
+async def cancelled_child(stored: Stored) -> History:
+    """A child that was cancelled, and that nobody owns."""
+    await begin(stored, "p")
+    history = History(stored, "g")
+    made = history.next(GoalBegun("echo", MindSpec("command"), parent=ParentCall("p", "/ship#0.1")))
+    await history.store(made, summary=replace(history.summary(made), parent=ParentCall("p", "/ship#0.1")))
+    history.events += made
+    ended = history.next(Termination("cancelled", error=ToolError(BY_PARENT, "The parent cancelled it.")))
+    summary = replace(history.summary(ended), parent=ParentCall("p", "/ship#0.1"))
+    await history.store(ended, summary=summary, release=True)
+    history.events += ended
+    return history
+
+
+async def test_a_child_that_was_cancelled_is_reopened_and_continues(stored: Stored) -> None:
+    history = await claimed(stored, await cancelled_child(stored))
+    assert (await stored.store.find("g")).status == "cancelled"
+    made = history.next(Reopened("parent", "/ship#0.2", ended_seq=2))
+    await history.store(made, summary=replace(history.summary(made), parent=ParentCall("p", "/ship#0.1")))
+    found = await stored.store.find("g")
+    assert (found.status, found.reason, found.last_seq) == ("open", None, 3)
+
+
+async def test_a_cancelled_child_takes_no_other_event_and_no_claim_that_does_not_say_so(stored: Stored) -> None:
+    await stored.leases.renew(OTHER, 30)
+    with pytest.raises(Conflict, match="has ended"):
+        await stored.leases.claim((await cancelled_child(stored)).goal_id, OTHER)
+    history = await claimed(stored, History(stored, "g", events=[*await stored.store.load("g")]))
+    summary = replace(history.summary([]), parent=ParentCall("p", "/ship#0.1"))
+    with pytest.raises(Conflict, match="has ended"):
+        await history.store(history.next(HELLO), summary=summary)
 
 
 async def test_a_failed_goal_is_not_claimed_without_saying_that_it_is_reopened(stored: Stored) -> None:

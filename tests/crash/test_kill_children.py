@@ -1,5 +1,6 @@
 """Goals with children killed by SIGKILL at every append and beside the creation of the children: nothing is lost."""
 
+import asyncio
 import os
 import shutil
 import signal
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure import Goal, Perdure, failpoints, flow
+from perdure import Goal, GoalFailed, Perdure, failpoints, flow
 from perdure.app.goals.goals import Goals
 from perdure.app.goals.new_goal import new_goal
 from perdure.kernel.history.replay import replay
@@ -97,6 +98,78 @@ async def test_a_kill_after_any_append_of_parent_and_children_loses_nothing(
     children.run(run_family, home, url, folder)
     async with open_goals(home, url) as goals:
         await check(goals, folder)
+
+
+@flow
+async def rival(goal: Goal, folder: str) -> str:
+    """Run a child beside a step that fails as long as a file is missing: then the child is cancelled."""
+    async with asyncio.TaskGroup() as group:
+        named = group.create_task(goal.child(slow_kid, folder))
+        group.create_task(goal.options(effect="idempotent").step(fail, folder))
+    return named.result()
+
+
+@flow
+async def slow_kid(goal: Goal, folder: str) -> str:
+    first = await goal.options(effect="idempotent").step(note, folder, "first")
+    return first + await goal.options(effect="idempotent").step(hold, folder)
+
+
+async def hold(folder: str) -> str:
+    note(folder, "begun")
+    while not Path(folder, "fixed").exists():  # noqa: ASYNC110 (another process makes it)
+        await asyncio.sleep(0.01)
+    return note(folder, "held")
+
+
+async def fail(folder: str) -> None:
+    while not Path(folder, "begun").exists():  # noqa: ASYNC110 (the child is another goal)
+        await asyncio.sleep(0.01)
+    if not Path(folder, "fixed").exists():
+        raise ValueError("not fixed")
+
+
+async def run_rival(home: Path, url: str, folder: Path) -> None:
+    async with open_goals(home, url) as goals:
+        with pytest.raises(GoalFailed):
+            await goals.options(key=KEY).run(rival, str(folder))
+    Path(folder, "fixed").touch()
+
+
+async def retry_rival(home: Path, url: str, hits: int | None = None) -> None:
+    """Retry the parent, once for all processes that do it, and die at the nth append."""
+    left = hits or 0
+
+    def blow() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    with failpoints.armed("kernel.append.after", blow):
+        async with open_goals(home, url) as goals:
+            assert (await goals.retry(f"key:{KEY}", key="retry")).value == "firstheld"
+
+
+@pytest.mark.parametrize("hits", range(1, 7))
+async def test_a_kill_after_any_append_of_a_retry_that_continues_a_cancelled_child_loses_nothing(
+    database_url: str, tmp_path: Path, hits: int
+) -> None:
+    home, folder = tmp_path / "home", tmp_path / "done"
+    folder.mkdir()
+    children.run(run_rival, home, database_url, folder)
+    killed = children.start(retry_rival, home, database_url, hits)
+    assert children.end_of(killed) == -signal.SIGKILL
+    children.run(retry_rival, home, database_url)
+    async with open_goals(home, database_url) as goals:
+        found = await goals.list()
+        assert {goal.summary.flow: goal.status for goal in found} == {"rival": "done", "slow_kid": "done"}
+        for goal in found:
+            events = await goals.history(goal.id)
+            assert [event.type for event in events].count("reopened") == 1
+            replay(events, await goals._store.find(goal.id))
+    assert counted(folder, "first") == 1
+    assert 1 <= counted(folder, "held") <= 2
 
 
 async def serve_family(home: Path, url: str, folder: Path, point: str, hits: int) -> None:

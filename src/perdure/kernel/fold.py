@@ -45,6 +45,9 @@ from perdure.kernel.limits import Used, reached
 from perdure.moments import moment_us
 from perdure.statuses import Status
 
+BY_PARENT = "cancelled_by_parent"
+"""The error code of a goal that the goal which had started it has cancelled."""
+
 WaitingFor = Literal["person", "signal", "timer", "limit", "child", "hold", "message", "model"]
 
 _ORDER: tuple[WaitingFor, ...] = ("person", "limit", "model", "child", "signal", "timer", "message")
@@ -149,6 +152,15 @@ class GoalState:
             for call_id, call in self.open_calls.items()
             if isinstance(call.call, Wait | Ask) and call.call.until
         }
+
+    @property
+    def can_be_reopened(self) -> bool:
+        """Whether the goal has ended and can continue: it has failed, or its parent cancelled it before any cleanup."""
+        end = self.termination
+        if end is None:
+            return False
+        is_by_parent = end.error is not None and end.error.code == BY_PARENT and self.cancel is None
+        return _final_status(end) == "failed" or is_by_parent
 
     @property
     def is_busy(self) -> bool:
@@ -272,8 +284,8 @@ def _final_status(end: Termination) -> Status:
 
 
 def _reopen(state: GoalState, body: Reopened, event: Event) -> None:
-    """Undo the end of a failed goal: steps in `again` are called again, calls in `unknown` wait for a decision."""
-    if state.termination is None or _final_status(state.termination) != "failed" or body.ended_seq != state.head.seq:
+    """Undo the end of a goal: steps in `again` are called again, calls in `unknown` wait for a decision."""
+    if not state.can_be_reopened or body.ended_seq != state.head.seq:
         raise Damaged(f"Event {event.seq} of {event.goal_id} reopens a goal that has not failed at {body.ended_seq}.")
     state.termination = None
     state.policy = state.policy if body.policy is None else body.policy

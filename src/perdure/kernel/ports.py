@@ -165,7 +165,8 @@ class StateStore(Protocol):
         inbox: kind `child`, payload `{goal_id, seq}`, key `<goal id>@<seq>`.
         With `takes_key_of`, a new goal takes the start key of another goal, which has to be the key in the summary.
         The other goal has no key afterwards and is otherwise unchanged, also when it has ended or a worker runs it.
-        Events that begin with a `reopened` event need a goal that has failed; all others, one that has not ended.
+        Events that begin with a `reopened` event need a goal that has failed, or a child that was cancelled; all
+        others, one that has not ended.
         `taken` inbox rows go in the same transaction. With `release` the goal is given back in it too, unless it has
         not ended and more waits in its inbox: then it is kept, and `inbox_waiting` says so. `key` names this one call
         and wins over seq, hash and epoch: the same key with the same events returns the first answer. A conflict of
@@ -334,12 +335,13 @@ class Leases(Protocol):
     async def claim(self, goal_id: str, worker: Worker, queue: str | None = None, *, reopen: bool = False) -> int:
         """Become the owner of a goal that has none, or whose owner is dead, and return the new epoch.
 
-        With a queue, the goal is moved to it. With `reopen`, only a failed goal can be claimed, and stays failed until
-        its `reopened` event is appended. A claim that replaces a dead owner adds one to the goal's deaths.
+        With a queue, the goal is moved to it. With `reopen`, only a failed goal, or a child that was cancelled, can be
+        claimed, and it stays that until its `reopened` event is appended. A claim that replaces a dead owner adds one
+        to the goal's deaths.
 
         Raises: NotFound; Owned when another live worker owns it, or was quicker; OwnerSilent when it is not certain yet
         that the owner is dead: then the same claim has to be tried again; Ended, or, with `reopen`, Conflict when
-        the goal has not failed.
+        the goal is neither.
         """
         ...
 

@@ -290,7 +290,8 @@ def _why_retried(state: GoalState, planned: Reopened) -> str:
     """Say what a retry does: which steps it calls again, and which wait for a decision."""
     repeated = [state.calls[call_id] for call_id in planned.again]
     again = [call.call.step for call in repeated if not is_cancelled_by_flow(call)]
-    cancelled = [call.call.step for call in repeated if is_cancelled_by_flow(call)]
+    cancelled = [call.call.step for call in repeated if is_cancelled_by_flow(call) and not call.is_child]
+    children = [call.call.step for call in repeated if is_cancelled_by_flow(call) and call.is_child]
     unknown = [state.calls[call_id].call.step for call_id in planned.unknown]
     said = []
     if again:
@@ -298,8 +299,11 @@ def _why_retried(state: GoalState, planned: Reopened) -> str:
     if cancelled:
         begins = "It also calls" if again else "Run the flow again when the bug is fixed. It calls"
         said.append(f"{begins} {', '.join(cancelled)} again, which the flow had cancelled before it failed.")
+    if children:
+        begins = "It also continues" if again or cancelled else "Run the flow again when the bug is fixed. It continues"
+        said.append(f"{begins} {', '.join(children)}, a child that the flow had cancelled before it failed.")
     if unknown:
-        begins = "The goal then waits" if again or cancelled else "Reopen the goal, which then waits"
+        begins = "The goal then waits" if repeated else "Reopen the goal, which then waits"
         said.append(f"{begins} for a decision about {', '.join(unknown)}, which may have happened.")
     if not said and state.begun.mind.kind == "flow":
         return "Run the flow again over its recorded steps, when the bug is fixed."

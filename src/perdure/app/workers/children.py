@@ -8,12 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from perdure.app.goals.arguments.run_options import RunOptions
+from perdure.app.goals.arguments.run_options import Reopening, RunOptions
 from perdure.app.wire.goal_view import GoalView
 from perdure.errors import Conflict, Damaged, Invalid, KeyTaken, NotFound, PerdureError
 from perdure.kernel.calls.children import (
+    CHILD_FAILED,
     MAX_DEPTH,
     TOO_DEEP,
+    is_cancelled_for_other,
     open_children,
     outcome_of,
     start_key,
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _AT_ONCE = 16
 """How many children are created side by side, so that they share commits."""
+_UNWINDING_TRIES = 40
+"""How often a child is asked for whose last run still unwinds, four times a second."""
 
 
 class RunChildren:
@@ -107,11 +111,44 @@ class HomeChildren:
         for call in calls:
             found = known.get(call.arguments["goal_id"])
             if found is not None and found.is_final:
-                ended = await outcome_of(self._store, parent, found.id)
-                outcomes += [] if ended is None else [ended]
+                outcomes += await self._known_outcome(parent, call, found, options)
             elif found is not None:
                 await self._resume(found, options)
         return outcomes
+
+    async def _known_outcome(
+        self, parent: GoalState, call: ToolCall, child: GoalView, options: RunOptions
+    ) -> Sequence[ToolOutput]:
+        """Return the outcome of a call whose child has ended; none if the child is reopened for this call."""
+        if not is_cancelled_for_other(await self._goals.state(child.id), call.call_id):
+            ended = await outcome_of(self._store, parent, child.id)
+            return [] if ended is None else [ended]
+        try:
+            self._run(await self._reopen(child, call.call_id), options)
+        except (NotRetried, NotFound, Invalid) as error:
+            why = f"The child {child.id} cannot be continued: {error.detail}"
+            failure = ToolError(CHILD_FAILED, why, args=[child.id, "cancelled"], retryable=False)
+            return [ToolOutput(call.call_id, ok=False, error=failure)]
+        return []
+
+    async def _reopen(self, child: GoalView, call_id: str) -> GoalView:
+        """Reopen a child that was cancelled for an earlier call, and return it.
+
+        Raises: NotRetried; NotFound and Invalid when its code is not here; Owned when a worker does not release it.
+        """
+        again, tries = Reopening(reason=call_id, by=PARENT), _UNWINDING_TRIES
+        while child.is_final:
+            try:
+                await self._runner.enqueue_reopened(child.id, RunOptions(queue=child.summary.queue), again)
+            except NotRetried:
+                raise
+            except Conflict:  # the run that was cancelled still unwinds, or another worker was quicker
+                tries -= 1
+                if not tries:
+                    raise
+                await self._goals.pause()
+            child = await self._goals.get(child.id)
+        return child
 
     async def _create(self, parent: GoalState, call: ToolCall, queue: str, options: RunOptions) -> ToolOutput | None:
         """Create a child and have it run; return the outcome of its call when it cannot be created."""

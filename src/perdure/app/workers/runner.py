@@ -19,12 +19,12 @@ from perdure.app.workers.ownership import Ownership
 from perdure.app.workers.run_context import RunContexts, RunSetup, call_on
 from perdure.app.workers.worker import LEASE_S, LocalWorker
 from perdure.files.folders import ensure_folder
-from perdure.kernel.calls.cleanup import GRACE_S
+from perdure.kernel.calls.cleanup import GRACE_S, PARENT
 from perdure.kernel.calls.holding import hold_after, is_held, release
 from perdure.kernel.calls.progress import ProgressListener
 from perdure.kernel.events import Event, GoalBegun, Limits, MindSpec
 from perdure.kernel.fold import GoalState, fold
-from perdure.kernel.history.reopening import plan_retry
+from perdure.kernel.history.reopening import plan_continuation, plan_retry
 from perdure.kernel.inbox import drain
 from perdure.kernel.journal import Journal
 from perdure.kernel.loop import Outcome, RunResult
@@ -199,7 +199,10 @@ class Runner:
         A cancel that was posted too late to end the goal the first time does not end its retry: it is dropped.
         """
         async with self._owning(goal_id, queue, tell, is_woken=False, reopen=True) as (worker, journal):
-            reopened = plan_retry(journal.state, by=again.by, reason=again.reason)
+            if again.by == PARENT:
+                reopened = plan_continuation(journal.state, again.reason)
+            else:
+                reopened = plan_retry(journal.state, by=again.by, reason=again.reason)
             limits = raised(journal.state, again.limits)
             late = [row.id for row in await self._inbox.inbox(goal_id) if row.kind == "cancel"]
             journal.reopen(reopened, *limits, key=again.key, dropped=late)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from perdure.errors import NotFound
 from perdure.kernel.calls.cancellation import cancelled_call
-from perdure.kernel.calls.cleanup import is_cancelled_by_parent
+from perdure.kernel.calls.cleanup import PARENT, is_cancelled_by_parent
 from perdure.kernel.events import Termination, ToolCall, ToolError, ToolOutput
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.history.call_state import CallState
@@ -110,7 +110,8 @@ def open_children(state: GoalState) -> dict[str, CallState]:
 async def outcome_of(store: "StateStore", state: GoalState, goal_id: str) -> ToolOutput | None:
     """Return the outcome of the open call that waits for a child, as the child has ended.
 
-    None when no call waits for it, or it was retried meanwhile: then its next end is posted, too.
+    None when no call waits for it, or it was retried meanwhile: then its next end is posted, too. None as well when it
+    was cancelled for an earlier call: then it is reopened for this one.
     """
     call = open_children(state).get(goal_id)
     if call is None:
@@ -120,7 +121,22 @@ async def outcome_of(store: "StateStore", state: GoalState, goal_id: str) -> Too
     except NotFound:
         error = ToolError(CHILD_FAILED, f"The child {goal_id} was deleted.", args=[goal_id, "failed"])
         return ToolOutput(call.call.call_id, ok=False, error=error)
-    return None if child.termination is None else _outcome(state, call, child, child.termination)
+    if child.termination is None or is_cancelled_for_other(child, call.call.call_id):
+        return None
+    return _outcome(state, call, child, child.termination)
+
+
+def is_cancelled_for_other(child: GoalState, call_id: str) -> bool:
+    """Tell whether a child was cancelled for an earlier call of its step than this one, which wants its result.
+
+    A retry of the parent calls the step again whose child the flow had cancelled before it failed. The child was
+    created for the call that it names as its parent, and later reopened for the call that the reopening names.
+    """
+    parent = child.begun.parent
+    if parent is None or not is_cancelled_by_parent(child):
+        return False
+    wanted_by = [parent.call_id, *(each.reason for each in child.reopenings if each.by == PARENT)]
+    return wanted_by[-1] != call_id
 
 
 def _outcome(state: GoalState, call: CallState, child: GoalState, end: Termination) -> ToolOutput:
@@ -139,8 +155,7 @@ def _outcome(state: GoalState, call: CallState, child: GoalState, end: Terminati
     cost_usd = child.used.usd - sum(float(usage.get("cost_usd", 0.0)) for usage in usages)
     duration_ms = round(child.used.seconds * 1000) - sum(each.duration_ms for each in before)
     usage: dict[str, Any] = {"tokens": max(tokens, 0), "cost_usd": max(cost_usd, 0.0)}
-    parent = child.begun.parent
-    is_unwanted = is_cancelled_by_parent(child) and parent is not None and parent.call_id == call.call.call_id
+    is_unwanted = is_cancelled_by_parent(child)
     error = cancelled_call(call, child.updated_us).error if is_unwanted else _error(child, end)
     return ToolOutput(
         call.call.call_id,

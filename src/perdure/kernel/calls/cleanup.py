@@ -6,12 +6,10 @@ from typing import Any
 
 from perdure.kernel.calls.holding import release
 from perdure.kernel.events import Body, Cancel, Released, Termination, ToolError
-from perdure.kernel.fold import GoalState
+from perdure.kernel.fold import BY_PARENT, GoalState
 
 PARENT = "parent"
 """Who cancels a child that the flow of its parent does not wait for any more."""
-BY_PARENT = "cancelled_by_parent"
-"""The error code of a child that ended by that."""
 GRACE_S = 60.0
 """How long a cleanup may take."""
 

@@ -2,10 +2,12 @@
 
 import shlex
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from perdure.errors import Conflict
-from perdure.kernel.calls.cancellation import is_cancelled_by_flow
+from perdure.kernel.calls.cancellation import is_cancelled_by_flow, is_cut_off
+from perdure.kernel.calls.cleanup import PARENT
 from perdure.kernel.events import (
     DecisionKind,
     Event,
@@ -52,14 +54,33 @@ def plan_retry(state: GoalState, *, by: str, reason: str | None = None, policy: 
     if state.begun.mind.kind == "flow":
         _refuse_after_compensation(state, named)
         calls = [*calls, *_cancelled_by_failure(state, calls)]
+    return replace(_reopened(state, calls, by=by, reason=reason), policy=policy)
+
+
+def _reopened(state: GoalState, calls: Sequence[CallState], *, by: str, reason: str | None) -> Reopened:
     return Reopened(
         by=by,
         reason=reason,
         ended_seq=state.head.seq,
         again=tuple(call.call.call_id for call in calls if not may_have_happened(call)),
         unknown=tuple(call.call.call_id for call in calls if may_have_happened(call)),
-        policy=policy,
     )
+
+
+def plan_continuation(state: GoalState, call_id: str | None = None) -> Reopened:
+    """Return the event that reopens a child which its parent has cancelled, for a later call that wants its result.
+
+    The calls that the cancel cut off are called again, unless they may have had their effect; asks and waits are open
+    still.
+
+    Raises: NotRetried when the flow of the child has begun to clean up.
+    """
+    if not state.can_be_reopened or state.status != "cancelled":
+        what = f"{state.goal_id} cannot be continued: it is {state.status}"
+        raise NotRetried(f"{what}{' and has cleaned up' if state.cancel is not None else ''}.", state.goal_id)
+    last = {call.call.step: call for call in state.calls.values()}
+    calls = [call for call in last.values() if is_cut_off(call)]
+    return _reopened(state, calls, by=PARENT, reason=call_id)
 
 
 def is_retry_as_given(

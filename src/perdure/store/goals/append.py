@@ -84,8 +84,9 @@ class Append:
         return self.expected_seq == forked_from.seq
 
     def accepts(self, status: Status) -> bool:
-        """Whether a goal in a status takes these events: only a failed one can be reopened."""
-        return status == "failed" if self.reopens else status not in FINAL
+        """Whether a goal in a status takes these events; see `can_reopen`."""
+        is_child = self.summary.parent is not None
+        return can_reopen(status, is_child=is_child) if self.reopens else status not in FINAL
 
     def require_sense(self) -> None:
         """Refuse the events of another goal, and keys that could not be kept; a post's was looked at when it came.
@@ -149,8 +150,13 @@ def require_key(key: object) -> None:
     require_storable(key, "A key")
 
 
+def can_reopen(status: Status, *, is_child: bool) -> bool:
+    """Tell whether a goal can be reopened: one that has failed, or a child that was cancelled, maybe by its parent."""
+    return status == "failed" or (status == "cancelled" and is_child)
+
+
 def not_failed(goal_id: str, status: Status) -> Conflict:
-    """Say that a goal cannot be reopened: only a failed one can."""
+    """Say that a goal cannot be reopened."""
     return Conflict(f"Only a failed goal can be retried. {goal_id} is {status}.")
 
 

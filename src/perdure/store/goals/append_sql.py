@@ -27,7 +27,7 @@ _ADVANCE = (
     " WHERE id = ? AND last_seq = ? AND last_hash = ? AND epoch = ? AND deleted_at IS NULL"
 )
 _IS_OPEN = " AND status IN ('open', 'waiting')"
-_HAS_FAILED = " AND status = 'failed'"
+_CAN_REOPEN = " AND (status = 'failed' OR status = 'cancelled' AND parent_id IS NOT NULL)"
 _RETURNING = " RETURNING goal_no, inbox_count"
 _HOLD_ORIGIN = "UPDATE goals SET epoch = epoch WHERE id = ? AND last_seq >= ? AND deleted_at IS NULL RETURNING goal_no"
 _TAKE_KEY = "UPDATE goals SET start_key = NULL WHERE id = ? AND start_key = ? AND deleted_at IS NULL RETURNING goal_no"
@@ -99,7 +99,7 @@ def hash_at(raw: RawTransaction, origin: ForkedFrom) -> bytes | None:
 def advance(raw: RawTransaction, append: Append) -> Values | None:
     """Update the row of a goal by compare-and-swap; None, and nothing has changed, when it is not as expected."""
     taken = append.taken
-    advance = _ADVANCE + (_HAS_FAILED if append.reopens else _IS_OPEN)
+    advance = _ADVANCE + (_CAN_REOPEN if append.reopens else _IS_OPEN)
     where: Values = (append.goal_id, append.expected_seq, append.expected_hash, append.epoch)
     if not taken:
         return raw.first(advance + _RETURNING, *_moving(append), 0, *_giving_back(append), *where)

@@ -11,7 +11,7 @@ import orjson
 from perdure import failpoints
 from perdure.kernel.ports import NOTHING, ClaimedGoal, Ended, Owned, OwnerSilent, Worker
 from perdure.statuses import FINAL, Status
-from perdure.store.goals.append import missing, not_failed
+from perdure.store.goals.append import can_reopen, missing, not_failed
 from perdure.store.goals.heartbeats import Lease
 from perdure.store.goals.rows import BY_ID, summary_of
 from perdure.store.raw import RawDatabase, RawTransaction, Values
@@ -23,7 +23,7 @@ OnRelease = Callable[[str], None]
 
 _LEASE = "leases.worker, host, home_id, boot_id, deadline, ttl_us, beat"
 _OWNER = (
-    f"SELECT goals.epoch, status, goals.worker, {_LEASE}"  # noqa: S608
+    f"SELECT goals.epoch, status, parent_id IS NOT NULL, goals.worker, {_LEASE}"  # noqa: S608
     " FROM goals LEFT JOIN leases ON leases.worker = goals.worker WHERE goals.id = ? AND deleted_at IS NULL"
 )
 LEASES = f"SELECT {_LEASE} FROM leases"  # noqa: S608
@@ -112,12 +112,12 @@ def is_known_dead(owner: Worker, observer: Worker, is_dead: IsDead) -> bool:
     return is_beside and is_dead(owner.id)
 
 
-def require_claimable(goal_id: str, status: Status, *, reopen: bool) -> None:
+def require_claimable(goal_id: str, status: Status, *, is_child: bool, reopen: bool) -> None:
     """See Leases.claim.
 
-    Raises: Ended; Conflict when the goal is to be reopened and has not failed.
+    Raises: Ended; Conflict when the goal is to be reopened and cannot be.
     """
-    if reopen and status != "failed":
+    if reopen and not can_reopen(status, is_child=is_child):
         raise not_failed(goal_id, status)
     if not reopen and status in FINAL:
         raise Ended(goal_id)
@@ -245,8 +245,8 @@ class SqlLeases(ABC):
         row = raw.first(_OWNER, goal_id)
         if row is None:
             raise missing(goal_id)
-        epoch, status, owner_id, *lease = row
-        require_claimable(goal_id, status, reopen=reopen)
+        epoch, status, is_child, owner_id, *lease = row
+        require_claimable(goal_id, status, is_child=bool(is_child), reopen=reopen)
         if lease[0] is not None and owner_id != worker.id:
             self._require_dead(raw, goal_id, lease_of(lease), worker, asked_s)
         claimed = raw.first(_CLAIM, epoch_step(), worker.id, queue, worker.id, goal_id, epoch, status)

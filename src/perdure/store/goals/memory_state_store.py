@@ -340,7 +340,8 @@ class InMemoryStateStore:
     async def claim(self, goal_id: str, worker: Worker, queue: str | None = None, *, reopen: bool = False) -> int:
         """See Leases.claim."""
         goal = self._goals.existing(goal_id)
-        require_claimable(goal_id, goal.summary.status, reopen=reopen)
+        is_child = goal.summary.parent is not None
+        require_claimable(goal_id, goal.summary.status, is_child=is_child, reopen=reopen)
         if not self._is_free(goal, worker):
             raise owned(goal_id, self._leases[goal.summary.worker or ""].worker)
         goal.own(worker, queue)

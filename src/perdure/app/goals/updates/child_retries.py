@@ -9,10 +9,11 @@ from perdure.app.wire.goal_view import GoalView
 from perdure.errors import NotFound
 from perdure.kernel.calls.cancellation import CANCELLED
 from perdure.kernel.calls.children import CHILD_FAILED, child_goal_id, child_of
+from perdure.kernel.calls.cleanup import is_cancelled_by_parent
 from perdure.kernel.events import ToolCall
 from perdure.kernel.fold import GoalState
 from perdure.kernel.history.call_state import CallState
-from perdure.kernel.history.reopening import NotRetried, plan_retry
+from perdure.kernel.history.reopening import NotRetried, plan_continuation, plan_retry
 from perdure.kernel.history.repetition import child_effects
 from perdure.kernel.ports import Owned, StateStore
 
@@ -49,7 +50,9 @@ class ChildRetries:
                 continue  # it is a step, or its child was never created
             if not _is_own_child(state, call):
                 await self._require_no_effects(state, call)
-            elif _error_code(call) == CHILD_FAILED:
+            elif _error_code(call) == CANCELLED:
+                await self._require_continuable(state.goal_id, call)
+            else:
                 child = await self._child_to_retry(state.goal_id, child_of(call))
                 if child is not None and child.state is not None:
                     found += [child, *await self._failed_children(child.state)]
@@ -74,6 +77,23 @@ class ChildRetries:
                 f"{parent_id} cannot be retried, because its child is gone: {error.detail}", goal_id
             ) from error
         return child
+
+    async def _require_continuable(self, parent_id: str, call: CallState) -> None:
+        """Check that a child which the flow has cancelled can continue when the flow calls it again.
+
+        It is reopened then, and not now: the flow may cancel it again for the same reason as before.
+
+        Raises: NotRetried
+        """
+        with suppress(NotFound):  # it was cancelled before it was created
+            child = await self._goals.state(child_of(call))
+            if not is_cancelled_by_parent(child):
+                return
+            try:
+                plan_continuation(child)
+            except NotRetried as error:
+                what = f"{parent_id} cannot be retried, because its child cannot be continued: {error.what}"
+                raise NotRetried(what, parent_id, call.call.step) from error
 
     async def _require_no_effects(self, state: GoalState, call: CallState) -> None:
         """Check that nothing is repeated when a fork starts a child of its own for one that the original has started.
