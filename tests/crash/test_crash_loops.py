@@ -5,7 +5,6 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
-import httpx
 import pytest
 
 from perdure.client import Client
@@ -14,6 +13,7 @@ from tests.crash import program
 from tests.crash.goals import counted
 from tests.crash.program import Program
 from tests.crash.test_server import connected, served
+from tests.interfaces.api.serving import plain_http
 
 KILLS = "test -e {folder}/go || kill -9 $PPID $$; echo . >> {folder}/work"
 
@@ -63,7 +63,7 @@ async def test_a_server_stays_up_after_a_goal_has_killed_it_three_times(home: Pa
             found = await held(client, goal["id"])
             assert (found["status"], found["waiting_for"]) == ("waiting", "hold")
             assert found["detail"] == "On hold: its worker died 3 times in a row while it ran; last in step work."
-            async with httpx.AsyncClient() as http:
+            async with plain_http() as http:
                 assert (await http.get(f"{url}/healthz")).status_code == 200
             other = await client.goals.create(text="echo fine")
             _ = [event async for event in client.goals.follow(other["id"])]

@@ -11,7 +11,6 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from perdure import PerdureError, Unavailable
@@ -21,6 +20,7 @@ from tests import children
 from tests.crash.flows import BLOCKED, COUNTING, STEPS, serve_few
 from tests.crash.size import torture_size
 from tests.crash.test_server import connected, served
+from tests.interfaces.api.serving import plain_http
 
 GOALS = 4
 LONGEST_S = 25.0
@@ -132,7 +132,7 @@ async def test_a_server_answers_and_ends_while_a_flow_blocks_and_the_next_goes_o
     home: Path, tmp_path: Path
 ) -> None:
     with served(home) as (server, url):
-        async with connected(home, url) as client, httpx.AsyncClient(base_url=url, trust_env=False) as http:
+        async with connected(home, url) as client, plain_http(base_url=url) as http:
             goal = await client.goals.create(flow=BLOCKED, args=[str(tmp_path)])
             await there(tmp_path / "blocks")
             assert (await http.get("/healthz")).status_code == 200

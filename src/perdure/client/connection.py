@@ -1,5 +1,6 @@
 """What goes over the wire: requests with the token, answers out of their envelope, problems as errors."""
 
+import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from ipaddress import ip_address
 from typing import Any
@@ -54,7 +55,9 @@ class Connection:
     def __init__(self, url: str, token: str, *, timeout_s: float = 30.0) -> None:
         self.url = _server(url)
         self.headers = {"Authorization": f"Bearer {require_header('The token', token)}"}
-        self._http = httpx.AsyncClient(base_url=self.url, headers=self.headers, timeout=timeout_s, trust_env=False)
+        self._http = httpx.AsyncClient(
+            base_url=self.url, headers=self.headers, timeout=timeout_s, trust_env=False, verify=_trusted(self.url)
+        )
 
     async def close(self) -> None:
         """Close every connection."""
@@ -151,6 +154,14 @@ def _server(url: str) -> str:
             " tunnel such as `ssh -L 8733:127.0.0.1:8733 HOST` and http://127.0.0.1:8733. Nothing was sent."
         )
     return str(url).rstrip("/")
+
+
+def _trusted(url: str) -> ssl.SSLContext | bool:
+    """Return which authorities are trusted: for https those of httpx, otherwise none.
+
+    To read the certificates of all authorities takes longer than a request. Without them no TLS connection is possible.
+    """
+    return True if httpx.URL(url).scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def _is_this_machine(host: str) -> bool:

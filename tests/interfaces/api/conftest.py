@@ -14,7 +14,7 @@ from perdure.app.access.token import read_token
 from perdure.client import Client
 from perdure.interfaces.api.server import Address, Running, running
 from tests.interfaces.api.document import documented, documented_client
-from tests.interfaces.api.serving import Served, served
+from tests.interfaces.api.serving import Served, plain_http, served
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +56,7 @@ async def client(server: Running, token: str) -> AsyncIterator[Client]:
 @pytest.fixture
 async def http(server: Running) -> AsyncIterator[httpx.AsyncClient]:
     """Somebody who has shown nothing."""
-    async with httpx.AsyncClient(base_url=server.url, trust_env=False) as http:
+    async with plain_http(base_url=server.url) as http:
         yield documented(http)
 
 
@@ -64,7 +64,7 @@ async def http(server: Running) -> AsyncIterator[httpx.AsyncClient]:
 async def known(server: Running, token: str) -> AsyncIterator[httpx.AsyncClient]:
     """Somebody who shows the token."""
     headers = {"Authorization": f"Bearer {token}"}
-    async with httpx.AsyncClient(base_url=server.url, headers=headers, trust_env=False) as http:
+    async with plain_http(base_url=server.url, headers=headers) as http:
         yield documented(http)
 
 

@@ -1,9 +1,11 @@
 """A home served over a real socket, in the loop of the test, with a typed client of it and plain requests."""
 
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -13,6 +15,13 @@ from perdure.client import Client
 from perdure.interfaces.api.dependencies import BASE
 from perdure.interfaces.api.server import Address, Running, running
 from tests.interfaces.api.document import documented, documented_client
+
+_NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+def plain_http(**options: Any) -> httpx.AsyncClient:
+    """A client of servers on this machine, without the certificates that httpx would read for each client."""
+    return httpx.AsyncClient(trust_env=False, verify=_NO_TLS, **options)
 
 
 @dataclass(frozen=True)
@@ -34,6 +43,6 @@ async def served(home: Path, database_url: str) -> AsyncIterator[Served]:
         headers = {"Authorization": f"Bearer {token}"}
         async with (
             Client(server.url, token) as client,
-            httpx.AsyncClient(base_url=f"{server.url}{BASE}", headers=headers, trust_env=False) as http,
+            plain_http(base_url=f"{server.url}{BASE}", headers=headers) as http,
         ):
             yield Served(p, server, documented_client(client), documented(http))

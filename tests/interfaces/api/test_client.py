@@ -250,3 +250,10 @@ async def test_every_refusal_of_a_server_is_one_of_our_errors(there: Served) -> 
         for path in ("/nowhere", "/goals", "/bots/ada", "/memory/records", ""):
             with pytest.raises(PerdureError):
                 await there.client.request(method, path, {"x": 1}, query={"limit": 0})
+
+
+async def test_only_a_client_of_https_reads_the_certificates_of_authorities(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("certifi.where", lambda: "/nowhere")
+    await Client("http://127.0.0.1:1", "token").close()
+    with pytest.raises(FileNotFoundError):
+        Client("HTTPS://perdure.example", "token")

@@ -20,6 +20,7 @@ from perdure.app.access.tickets import LOGIN_SESSIONS
 from perdure.app.access.token import read_token, rotate_token
 from perdure.interfaces.api.auth.server_access import ServerAccess
 from perdure.interfaces.api.server import Address, Running, running
+from tests.interfaces.api.serving import plain_http
 
 
 @pytest.fixture(params=["sqlite"])
@@ -180,14 +181,14 @@ async def test_a_logout_with_the_token_changes_nothing(server: Running, known: h
 
 async def test_two_servers_of_a_home_have_sessions_of_their_own(server: Running, home: Perdure) -> None:
     async with running(home, Address(port=0)) as second:
-        async with httpx.AsyncClient(trust_env=False) as browser:
+        async with plain_http() as browser:
             for each in (server, second):  # one browser: it sends both cookies to both ports
                 code = new_code(home.settings.home)
                 assert (await browser.get(f"{each.url}/login", params={"code": code})).status_code == 303
             for each in (server, second):
                 assert (await browser.get(f"{each.url}/api/v1/goals")).status_code == 200
         session = server.surface.access.sessions.open()
-        async with httpx.AsyncClient(trust_env=False) as thief:
+        async with plain_http() as thief:
             answer = await thief.get(f"{second.url}/api/v1/goals", headers=with_cookie(second, session))
             assert answer.status_code == 401
 
