@@ -2,14 +2,14 @@
 
 import inspect
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 
 from fastapi.routing import APIWebSocketRoute
 
 from perdure.errors import KeyTaken, NoToken, Over, PerdureError
 from perdure.interfaces.api import problems
 from perdure.interfaces.api.app import make_routes
-from perdure.interfaces.api.dependencies import BASE, Surface
+from perdure.interfaces.api.dependencies import BASE
 from perdure.interfaces.api.sockets import builder, goals
 
 INTRODUCTION = f"""\
@@ -34,7 +34,7 @@ In the last column, names with `?` are optional, and names in `{{}}` are fields 
 
 def api_page() -> str:
     """Return the text of the page, without its title."""
-    described = make_routes(cast("Surface", None)).openapi()
+    described = make_routes().openapi()
     parts = [INTRODUCTION]
     for tag in dict.fromkeys(operation["tags"][0] for _, _, operation in _operations(described)):
         parts += [f"## {tag.capitalize()}\n", "| call | what it does | parameters |", "|---|---|---|"]

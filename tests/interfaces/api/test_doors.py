@@ -23,6 +23,7 @@ from perdure.interfaces.api.app import ROUTERS, make_routes
 from perdure.interfaces.api.auth.security_middleware import OPEN_PATHS
 from perdure.interfaces.api.auth.server_access import ServerAccess
 from perdure.interfaces.api.server import Running
+from tests.interfaces.api.serving import plain_http
 
 ID = "0190a1b2-c3d4-7e5f-8a6b-0123456789ab"
 
@@ -33,12 +34,10 @@ def backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def doors_of(server: Running) -> Iterator[tuple[str, str]]:
+def doors() -> Iterator[tuple[str, str]]:
     """Give method and path of everything that the route table has; a socket is `WS`."""
     described = {
-        (method.upper(), path)
-        for path, methods in make_routes(server.surface).openapi()["paths"].items()
-        for method in methods
+        (method.upper(), path) for path, methods in make_routes().openapi()["paths"].items() for method in methods
     }
     found = {
         (method, prefix + route.path.replace(":path}", "}"))  # as it is described
@@ -95,7 +94,7 @@ async def test_every_route_and_socket_wants_the_token(server: Running, token: st
         [("X-Token", token)],
     ]
     knocked = 0
-    for method, path in doors_of(server):
+    for method, path in doors():
         if path in OPEN_PATHS:
             continue
         for headers in wrong:
@@ -112,7 +111,7 @@ async def test_every_route_and_socket_refuses_pages_of_other_origins(server: Run
     foreign = ["null", "http://evil.example", own.replace("127.0.0.1", "127.0.0.1.evil.example"), f"{own}.evil.example"]
     foreign += [own.replace("http:", "https:"), own.rsplit(":", 1)[0], own.upper(), f"{own}/", ""]
     bearer = [("Authorization", f"Bearer {token}")]
-    for method, path in doors_of(server):
+    for method, path in doors():
         if method == "GET" or path in OPEN_PATHS:
             continue
         for origin in foreign[:-1] if method == "WS" else foreign:
@@ -149,7 +148,7 @@ async def raw(server: Running, line: str, *headers: str, body: str = "") -> int:
 
 
 async def let_in(server: Running) -> httpx.Cookies:
-    async with httpx.AsyncClient(trust_env=False) as browser:
+    async with plain_http() as browser:
         answer = await browser.get(server.login_url())
         assert answer.status_code == 303
         cookie = answer.headers["set-cookie"]
@@ -176,7 +175,7 @@ async def test_a_code_lets_a_browser_in_once(server: Running, http: httpx.AsyncC
 
 async def test_with_the_cookie_a_change_needs_our_origin_our_header_and_the_same_site(server: Running) -> None:
     right = {"Origin": server.url, "X-Perdure": "1", "Sec-Fetch-Site": "same-origin"}
-    async with httpx.AsyncClient(base_url=server.url, cookies=await let_in(server), trust_env=False) as browser:
+    async with plain_http(base_url=server.url, cookies=await let_in(server)) as browser:
         for missing in right:
             headers = {name: value for name, value in right.items() if name != missing}
             assert (await browser.post("/api/v1/goals", json={"text": "echo"}, headers=headers)).status_code == 403
@@ -245,8 +244,8 @@ async def test_a_socket_that_is_not_there_or_does_not_fit_is_refused_with_a_prob
     assert await ask(server, "WS", f"/ws/goals/{ID}?after_seq=-1", bearer) == 422
 
 
-async def test_no_answer_allows_another_origin_to_read_it(server: Running, known: httpx.AsyncClient) -> None:
-    for method, path in doors_of(server):
+async def test_no_answer_allows_another_origin_to_read_it(known: httpx.AsyncClient) -> None:
+    for method, path in doors():
         if method == "WS":
             continue
         answer = await known.request(method, path, headers={"Origin": "http://evil.example"})

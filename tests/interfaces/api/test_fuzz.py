@@ -81,7 +81,7 @@ def reached(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 def _reached(server: Running, home: Path) -> Reached:
     headers = {"Authorization": f"Bearer {read_token(home)}"}
-    return Reached(server.url, server.surface.access.port, headers, make_routes(server.surface).openapi())
+    return Reached(server.url, server.surface.access.port, headers, make_routes().openapi())
 
 
 @pytest.fixture

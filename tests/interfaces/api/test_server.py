@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed
 
@@ -24,6 +23,7 @@ from perdure.app.access.token import read_token
 from perdure.client import Client
 from perdure.interfaces.api.app import make_routes
 from perdure.interfaces.api.server import Address, Running, bind, kept_up, running
+from tests.interfaces.api.serving import plain_http
 from tests.interfaces.api.test_goals import ended
 from tests.interfaces.api.test_streams import opened, plan_of
 
@@ -89,7 +89,7 @@ def test_the_url_that_is_printed_leads_to_where_the_server_listens(address: Addr
 
 @pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
 async def test_a_server_at_the_address_of_ipv6_can_be_called_as_it_says(home: Perdure) -> None:
-    async with running(home, Address("::1", 0)) as server, httpx.AsyncClient(trust_env=False) as http:
+    async with running(home, Address("::1", 0)) as server, plain_http() as http:
         assert (await http.get(f"{server.url}/healthz")).status_code == 200
 
 
@@ -169,9 +169,9 @@ async def test_what_the_how_to_says_works(server: Running, token: str, tmp_path:
     assert told.splitlines() == ["1 goal", "2 action", "3 tool_output", "4 termination", "hello"]
 
 
-def test_no_route_is_missing_in_the_page_of_all_routes(server: Running) -> None:
+def test_no_route_is_missing_in_the_page_of_all_routes() -> None:
     shell = _shell(ALL_ROUTES)
-    for path, methods in make_routes(server.surface).openapi()["paths"].items():
+    for path, methods in make_routes().openapi()["paths"].items():
         place = re.sub(r"\\{[^/]*\\}", r"[^/\\s]+", re.escape(path.removeprefix("/api/v1")))
         for method in methods:
             named = rf"-X {method.upper()} " if method != "get" else r"(?<!POST )(?<!DELETE )"

@@ -1,5 +1,6 @@
 """The application: every route and socket behind the one gate, and every error as a problem."""
 
+import functools
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +19,7 @@ from perdure.app.builder.sessions import SessionOver
 from perdure.errors import InternalError, Invalid, NotFound, PerdureError
 from perdure.interfaces.api.access_log import quoted
 from perdure.interfaces.api.auth.security_middleware import Gate
-from perdure.interfaces.api.dependencies import BASE, Surface
+from perdure.interfaces.api.dependencies import BASE, SURFACE, Surface
 from perdure.interfaces.api.envelope import ASKED, problem
 from perdure.interfaces.api.openapi import describe
 from perdure.interfaces.api.problems import NoSuchMethod
@@ -47,11 +48,16 @@ log = logging.getLogger(__name__)
 
 def make_app(surface: Surface) -> ASGIApp:
     """Put everything together, with the gate around it."""
-    return Gate(make_routes(surface), surface.access)
+    return Gate(make_routes(), surface.access, {SURFACE: surface})
 
 
-def make_routes(surface: Surface) -> FastAPI:
-    """Put the routes and sockets together; nobody but the gate calls them."""
+@functools.cache
+def make_routes() -> FastAPI:
+    """Put the routes and sockets together; only the gate calls them.
+
+    They are the same for every home: a request finds its surface in its scope. FastAPI takes longer to examine all
+    routes than a server takes to start, so a process does that once.
+    """
     app = FastAPI(
         title="Perdure",
         version=__version__,
@@ -60,7 +66,6 @@ def make_routes(surface: Surface) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
-    app.state.surface = surface
     for router, prefix in ROUTERS:
         app.include_router(router, prefix=prefix)
     app.add_exception_handler(PerdureError, _told)

@@ -24,6 +24,8 @@ from perdure.interfaces.api.problems import Stale
 from perdure.kernel.ports import IdempotentCall
 
 BASE = "/api/v1"
+SURFACE = "perdure_surface"
+"""In a scope: the surface of the server that received the request."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Surface:
 
 
 async def _surface(connection: HTTPConnection) -> Surface:  # async: else FastAPI asks a thread for it
-    return cast("Surface", connection.app.state.surface)
+    return cast("Surface", connection.scope[SURFACE])
 
 
 Served = Annotated[Surface, Depends(_surface)]

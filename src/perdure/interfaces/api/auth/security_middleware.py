@@ -1,5 +1,6 @@
 """The one gate that every request and every socket passes before anything else sees it."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Literal
 from urllib.parse import unquote
@@ -48,16 +49,18 @@ class _Gone(Exception):
 class Gate:
     """Lets in who may come in, with what may be brought; an ASGI application around another."""
 
-    def __init__(self, app: ASGIApp, access: ServerAccess) -> None:
+    def __init__(self, app: ASGIApp, access: ServerAccess, more: Mapping[str, object]) -> None:
         self._app = app
         self._access = access
+        self._more = more
+        """What the scope of every request gets."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer it here."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        scope, authority = _origin_form(scope)
+        scope, authority = _origin_form({**scope, **self._more})
         asked = Asked.now(scope["path"], scope["query_string"])
         ASKED.set(asked)
         send = _dressed(send, asked, scope)
