@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-import typer
 
 from perdure.interfaces.cli.command import COMMON
 from perdure.interfaces.cli.commands import build
@@ -42,7 +41,7 @@ def commands(command: Any, path: tuple[str, ...] = ("perdure",)) -> Iterator[tup
 
 
 def _commands() -> str:
-    tree = typer.main.get_command(build())
+    tree = build()
     common = {name.replace("_", "-") for name in COMMON}
     parts = [
         "Results go to standard output, all other text to standard error. [Exit codes](errors.md).\n",

@@ -30,7 +30,7 @@ def leaves(node: Any, path: Path_ = ()) -> Iterator[tuple[Path_, Any]]:
 
 ENDLESS: dict[Path_, Path_] = {("serve",): ("--host", "192.0.2.1")}
 """What keeps a command from going on for ever."""
-COMMANDS = dict(leaves(typer.main.get_command(build())))
+COMMANDS = dict(leaves(build()))
 
 
 @pytest.fixture(params=COMMANDS, ids=" ".join)

@@ -1,10 +1,12 @@
 """The tree of commands: noun, then verb."""
 
+import functools
 import importlib
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
+from typer.core import TyperGroup
 
 from perdure import __version__
 from perdure.interfaces.cli.command import group
@@ -36,8 +38,12 @@ GROUPS: Mapping[str, tuple[str, str]] = {
 """Where each lives. A module is imported when it is put into the tree, because start-up time is a feature."""
 
 
-def build(only: str | None = None) -> typer.Typer:
-    """Put all commands together; when the first word of a call is known, only what that word names."""
+@functools.lru_cache
+def build(only: str | None = None) -> TyperGroup:
+    """Put all commands together; when the first word of a call is known, only what that word names.
+
+    Typer takes longer to examine the commands than a short one takes to run: a process that calls several keeps them.
+    """
     is_wanted = {only} if only in COMMANDS or only in GROUPS else {*COMMANDS, *GROUPS}
     app = group("A home for AI agents that cannot lose their work.")
     app.callback()(_root)
@@ -49,7 +55,7 @@ def build(only: str | None = None) -> typer.Typer:
             inner = group(about)
             importlib.import_module(f"{_HERE}.{module}").register(inner)
             app.add_typer(inner, name=name)
-    return app
+    return cast("TyperGroup", typer.main.get_command(app))
 
 
 def _show_version(is_asked: bool) -> None:
