@@ -16,7 +16,7 @@ from perdure.app.goals.new_goal import NewGoal, of_flow
 from perdure.errors import KeyTaken
 from perdure.kernel.events import Limits, MindSpec
 from perdure.kernel.history.reopening import NotRetried
-from perdure.kernel.loop import Loop
+from perdure.kernel.loop import Loop, RunResult
 from perdure.kernel.ports import Summary
 from perdure.minds.flow import registry
 from tests.app.serving import at_work, become, until
@@ -271,12 +271,11 @@ async def test_a_follower_continues_when_the_goal_is_reopened_while_it_reads(
     steps: list[Callable[[], Awaitable[object]]] = [
         lambda: asyncio.sleep(0),  # the goal is looked up by its id
         lambda: goals.reopen(goal_id, RunOptions(watch=Loop.stop)),
-        lambda: goals.resume_run(goal_id),
     ]
     BROKEN.clear()
 
     async def find_then_act(prefix: str) -> Summary:
-        """Let the goal be reopened between the two reads of a follower, and resumed after its next look."""
+        """Let the goal be reopened between the two reads of a follower: of its row, and of its events."""
         found = await find(prefix)
         if steps:
             monkeypatch.setattr(goals._store, "find", find)
@@ -285,7 +284,12 @@ async def test_a_follower_continues_when_the_goal_is_reopened_while_it_reads(
         return found
 
     monkeypatch.setattr(goals._store, "find", find_then_act)
-    seen = [event.type async for event in goals.follow(goal_id)]
+    seen, resumed = list[str](), list[asyncio.Task[RunResult]]()
+    async for event in goals.follow(goal_id):
+        seen.append(event.type)
+        if event.type == "reopened":
+            resumed.append(asyncio.create_task(goals.resume_run(goal_id)))  # while the follower waits
+    assert [(await task).state.status for task in resumed] == ["done"]
     assert not steps
     assert seen == await types(goals, goal_id)
     assert seen.count("termination") == 2
