@@ -31,11 +31,21 @@ def leaves(node: Any, path: Path_ = ()) -> Iterator[tuple[Path_, Any]]:
 ENDLESS: dict[Path_, Path_] = {("serve",): ("--host", "192.0.2.1")}
 """What keeps a command from going on for ever."""
 COMMANDS = dict(leaves(build()))
+LONG: set[Path_] = {("demo",)}
+"""What takes seconds is run a few times, and not here: see test_program.py and test_wheel.py."""
 
 
 @pytest.fixture(params=COMMANDS, ids=" ".join)
 def path(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path_:
     """Each command in turn, in a current folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    found: Path_ = request.param
+    return found
+
+
+@pytest.fixture(params=[path for path in COMMANDS if path not in LONG], ids=" ".join)
+def called(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path_:
+    """Each command that is called here, in a current folder of its own."""
     monkeypatch.chdir(tmp_path)
     found: Path_ = request.param
     return found
@@ -74,48 +84,48 @@ def test_every_command_has_help(path: Path_, capsys: pytest.CaptureFixture[str])
     assert f"perdure {' '.join(path)} " in capsys.readouterr().out
 
 
-def test_json_is_one_object_and_nothing_else(path: Path_, capsys: pytest.CaptureFixture[str]) -> None:
-    run([*call(path), "--json", "--no-input"])
+def test_json_is_one_object_and_nothing_else(called: Path_, capsys: pytest.CaptureFixture[str]) -> None:
+    run([*call(called), "--json", "--no-input"])
     said = capsys.readouterr()
     assert one_object(said.out)
     assert said.err == ""
 
 
 @pytest.mark.usefixtures("ready")
-def test_json_is_one_object_on_a_home_in_use(path: Path_, capsys: pytest.CaptureFixture[str]) -> None:
-    run([*call(path), "--json", "--no-input"])
+def test_json_is_one_object_on_a_home_in_use(called: Path_, capsys: pytest.CaptureFixture[str]) -> None:
+    run([*call(called), "--json", "--no-input"])
     said = capsys.readouterr()
     assert one_object(said.out)
     assert said.err == ""
 
 
 def test_json_is_one_object_when_the_home_is_a_file(
-    path: Path_, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    called: Path_, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "home").write_text("mine")
-    run([*call(path), "--json"])
+    run([*call(called), "--json"])
     assert one_object(capsys.readouterr().out)
     assert (tmp_path / "home").read_text() == "mine"
 
 
 def test_json_is_one_object_when_the_settings_are_broken(
-    path: Path_, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    called: Path_, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "config.toml").write_text("nonsense")
-    run([*call(path), "--json"])
+    run([*call(called), "--json"])
     assert one_object(capsys.readouterr().out)
 
 
-def test_without_json_a_command_speaks_to_a_person(path: Path_, capsys: pytest.CaptureFixture[str]) -> None:
-    code = run([*call(path), "--no-input"])
+def test_without_json_a_command_speaks_to_a_person(called: Path_, capsys: pytest.CaptureFixture[str]) -> None:
+    code = run([*call(called), "--no-input"])
     said = capsys.readouterr()
     assert said.err.startswith("perdure: ") if code else said.out or said.err
     assert not said.out.startswith("{")
 
 
-def test_a_home_named_by_the_flag_is_the_only_one_touched(path: Path_, tmp_path: Path) -> None:
-    run([*call(path), "--home", str(tmp_path / "mine")])
+def test_a_home_named_by_the_flag_is_the_only_one_touched(called: Path_, tmp_path: Path) -> None:
+    run([*call(called), "--home", str(tmp_path / "mine")])
     assert not (tmp_path / "home").exists()
     assert not (tmp_path / "user").exists()
 

@@ -48,7 +48,7 @@ def test_the_log_is_private(log: Path) -> None:
     assert log.parent.stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.parametrize("arguments", [["config", "show"], ["doctor"], ["db", "verify"], ["demo"]], ids=" ".join)
+@pytest.mark.parametrize("arguments", [["config", "show"], ["doctor"], ["db", "verify"]], ids=" ".join)
 def test_no_home_is_made_for_a_log(arguments: list[str], tmp_path: Path) -> None:
     run(arguments)
     assert not (tmp_path / "home").exists()

@@ -235,8 +235,8 @@ def place(tmp_path: Path) -> Path:
     return folder
 
 
-def test_the_demo_kills_resumes_decides_and_retries_in_sixty_lines(place: Path, home: Path) -> None:
-    done = perdure("demo", TMPDIR=str(place))
+def test_the_demo_kills_resumes_decides_and_retries_in_sixty_lines(place: Path, home: Path, tmp_path: Path) -> None:
+    done = perdure("demo", "--home", str(tmp_path / "mine"), TMPDIR=str(place))
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert len(lines) <= 60
@@ -251,10 +251,12 @@ def test_the_demo_kills_resumes_decides_and_retries_in_sixty_lines(place: Path, 
     assert "Ada is ready after 7 questions" in done.stdout
     assert str(place) not in done.stdout
     assert list(place.iterdir()) == []
-    assert not home.exists()
+    assert not any(folder.exists() for folder in (home, tmp_path / "mine", tmp_path / "user")), "no log either"
 
 
 def test_the_demo_tells_a_program_what_the_kill_left_and_what_became_of_it(place: Path, home: Path) -> None:
+    home.mkdir()
+    (home / "config.toml").write_text("nonsense")
     elsewhere = "postgresql://user:hunter2@127.0.0.1:1/x"
     done = perdure("demo", "--json", TMPDIR=str(place), PERDURE_DATABASE_URL=elsewhere)
     assert (done.returncode, done.stderr) == (0, "")
@@ -265,7 +267,7 @@ def test_the_demo_tells_a_program_what_the_kill_left_and_what_became_of_it(place
     assert {told[scene]["status"] for scene in ("killed", "unknown", "retried")} == {"done"}
     assert (told["forge"]["asked_again"], told["forge"]["bot"]) == ("How should it speak?", "ada")
     assert list(place.iterdir()) == []
-    assert not home.exists()
+    assert [path.name for path in home.iterdir()] == ["config.toml"]
 
 
 def test_lists_import_nothing_that_they_do_not_need(home: Path) -> None:
