@@ -13,6 +13,9 @@ COVERED   ?= $(addprefix tests/,app bots contracts filelock forge kernel memory 
 PYTEST_ARGS ?=
 SERVE_ARGS ?=
 
+# Without bytecode on the disk, every worker and child of the tests would compile the package and the tests again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help install serve demo test test-models coverage check format bench torture reference docs lock clean
 
@@ -29,7 +32,6 @@ demo: install ## See Perdure work, in a temporary home
 	@$(BIN)/perdure demo
 
 test: install ## Run the test suite (SQLite and a real PostgreSQL); a part: TESTS=tests/memory
-	@$(BIN)/python -m compileall -q src # PYTHONDONTWRITEBYTECODE would let every interpreter compile the package again
 	@TMPDIR=$$(sh scripts/test-folder) $(BIN)/python -m pytest -n $(JOBS) $(TESTS) $(PYTEST_ARGS)
 
 test-models: install ## Ask a small model that runs on this machine; says so where its wheels cannot be had

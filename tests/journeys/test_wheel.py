@@ -30,7 +30,6 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def perdure(site: Path, cwd: Path, *arguments: str) -> str:
     environment = {**os.environ, "PYTHONPATH": str(site)}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # the demo starts many processes
     done = subprocess.run(
         [sys.executable, "-m", "perdure", *arguments],
         cwd=cwd,
