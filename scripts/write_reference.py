@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +19,10 @@ REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 NOTE = "<!-- Written by `make reference`; do not edit. -->\n"
 
 
-def pages() -> dict[Path, str]:
-    """Return every generated page with its text."""
-    return {
-        REFERENCE / "cli.md": f"# Commands\n\n{NOTE}\n{_commands()}",
-        REFERENCE / "settings.md": f"# Settings\n\n{NOTE}\n{_settings()}",
-        REFERENCE / "database.md": f"# Database\n\n{NOTE}\n{_database()}",
-        REFERENCE / "python.md": f"# Python\n\n{NOTE}\n{python_page()}",
-        REFERENCE / "client.md": f"# Client\n\n{NOTE}\n{client_page()}",
-        REFERENCE / "api.md": f"# API\n\n{NOTE}\n{api_page()}",
-    }
+def text_of(page: Path) -> str:
+    """Return the text of a generated page."""
+    title, write = PAGES[page]
+    return f"# {title}\n\n{NOTE}\n{write()}"
 
 
 def commands(command: Any, path: tuple[str, ...] = ("perdure",)) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -173,7 +167,18 @@ def _rules(table: sa.Table) -> list[str]:
     return sorted(lines)
 
 
+PAGES: Mapping[Path, tuple[str, Callable[[], str]]] = {
+    REFERENCE / "cli.md": ("Commands", _commands),
+    REFERENCE / "settings.md": ("Settings", _settings),
+    REFERENCE / "database.md": ("Database", _database),
+    REFERENCE / "python.md": ("Python", python_page),
+    REFERENCE / "client.md": ("Client", client_page),
+    REFERENCE / "api.md": ("API", api_page),
+}
+"""The generated pages, with their titles and what writes their text."""
+
+
 if __name__ == "__main__":
-    for page, text in pages().items():
-        page.write_text(text, encoding="utf-8")
+    for page in PAGES:
+        page.write_text(text_of(page), encoding="utf-8")
         print(f"wrote {page.relative_to(Path.cwd()) if page.is_relative_to(Path.cwd()) else page}")

@@ -12,7 +12,6 @@ from bench.beside import Runs, Spot, compare
 from bench.compared import ALL, CASES, FLOOR, FLOW, PEERS, Case, Comparison, Found, comparison_table, who_is_ahead
 from bench.memory import Remembered
 from bench.page import CHANGES, Measured, page
-from bench.plot import draw
 from bench.table import Counted, Target, Timed
 from bench.traced import commit_flushes, commits_in, flushed_files
 
@@ -87,6 +86,8 @@ def test_every_case_says_what_would_change_it() -> None:
 
 
 def test_the_page_names_who_is_ahead_and_who_could_not_be_measured(tmp_path: Path) -> None:
+    from bench.plot import draw  # slow to import, and no other test needs it
+
     found = comparison(STEPS, flow=Found((10,)), dbos=Found((2,)), langgraph=Found(why_not="could not be installed"))
     text = page(Measured(datetime(2026, 1, 2, tzinfo=UTC), [], [], found, Remembered(1000, [], []), 10, 5))
     assert "Measured on 2026-01-02 by `make bench PEERS=1`" in text

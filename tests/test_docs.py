@@ -23,7 +23,7 @@ from perdure.minds.retry import KEYS, Retry
 from perdure.setting_definitions import DEFINITIONS
 from perdure.settings import MemorySettings, load_settings
 from perdure.testing import TemporaryHome
-from scripts.write_reference import pages
+from scripts.write_reference import PAGES, text_of
 from tests.interfaces.cli.on_terminal import DOWN, ENTER, Program
 from tests.memory.repositories import GitRepository
 
@@ -35,9 +35,9 @@ def blocks(text: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("page", list(pages()), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_a_generated_page_is_current(page: Path) -> None:
-    assert page.read_text() == pages()[page], "run `make reference`"
+    assert page.read_text() == text_of(page), "run `make reference`"
 
 
 @pytest.mark.parametrize("page", DOCS, ids=lambda page: str(page.relative_to(ROOT)))

@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -158,7 +159,10 @@ def collect(node: ast.AST, found: Imports, *, is_inside: bool = False) -> Import
     return found
 
 
-IMPORTS = {name: collect(ast.parse(path.read_text(encoding="utf-8")), Imports()) for name, path in PATHS.items()}
+@cache
+def imports() -> dict[str, Imports]:
+    """Return the imports of every module of the package."""
+    return {name: collect(ast.parse(path.read_text(encoding="utf-8")), Imports()) for name, path in PATHS.items()}
 
 
 def with_packages(name: str) -> Iterator[str]:
@@ -176,8 +180,8 @@ def loaded_by(name: str) -> set[str]:
         if module in seen:
             continue
         seen.add(module)
-        if module in IMPORTS:
-            waiting += [each for target in IMPORTS[module].at_top for each in with_packages(target)]
+        if module in imports():
+            waiting += [each for target in imports()[module].at_top for each in with_packages(target)]
     return seen
 
 
@@ -191,7 +195,7 @@ def short(name: str) -> str:
 
 def hidden_imports() -> Iterator[str]:
     """Return the imports inside functions that load no slow library, as `importer -> imported`."""
-    for importer, found in IMPORTS.items():
+    for importer, found in imports().items():
         already = libraries(loaded_by(importer)) if found.hidden else set()
         for imported in sorted(found.hidden):
             if not libraries(loaded_by(imported)) - already:
@@ -199,7 +203,7 @@ def hidden_imports() -> Iterator[str]:
 
 
 def test_no_module_imports_itself_over_others() -> None:
-    graph = {name: found.at_top & PATHS.keys() for name, found in IMPORTS.items()}
+    graph = {name: found.at_top & PATHS.keys() for name, found in imports().items()}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -208,7 +212,7 @@ def test_no_module_imports_itself_over_others() -> None:
 
 def test_every_import_inside_a_function_has_a_reason() -> None:
     """One that loads a slow library for the first time has that reason; every other one is listed with its own."""
-    listed = [each for imports in HIDDEN.values() for each in imports]
+    listed = [each for those in HIDDEN.values() for each in those]
     found = list(hidden_imports())
     assert len(listed) == len(set(listed))
     assert set(found) - set(listed) == set(), "move these to the top of their module, or list them with a reason"

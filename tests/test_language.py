@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from scripts.write_reference import pages
+from scripts.write_reference import PAGES
 from tests.markdown import without_code
 
 ROOT = Path(__file__).parent.parent
@@ -44,7 +44,7 @@ def phrases() -> list[Phrase]:
 
 def documents() -> Iterator[Text]:
     """Yield each paragraph of the documents, without code; generated pages have the texts of the source."""
-    files = {*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")} - set(pages())
+    files = {*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")} - set(PAGES)
     for file in sorted(files):
         line = 1
         for paragraph in re.split(r"(?<=\n)\n", without_code(file.read_text())):
