@@ -4,7 +4,7 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +26,17 @@ SELECT md5(string_agg(part, ';' ORDER BY part)) FROM (
     UNION ALL SELECT version_num FROM alembic_version
 ) AS parts (part)
 """
+
+_CHANGES = """
+SELECT CASE relnamespace WHEN 'public'::regnamespace THEN relname ELSE 'catalog' END, sum(
+    pg_stat_get_tuples_inserted(oid) + pg_stat_get_tuples_updated(oid) + pg_stat_get_tuples_deleted(oid)
+)::bigint FROM pg_class
+WHERE relkind = 'r' AND relnamespace IN ('public'::regnamespace, 'pg_catalog'::regnamespace)
+AND relname NOT LIKE 'pg_statistic%' AND (NOT relisshared OR relname = 'pg_db_role_setting') GROUP BY 1
+"""
+"""How often rows of each table were written, and those of the catalog. PostgreSQL counts that anyway: to ask for it is
+quicker than to delete from every table and to compare the schema. A session has been counted when it has ended."""
+_OF_SCHEMA = {"catalog", "alembic_version"}
 
 
 @dataclass(frozen=True)
@@ -50,36 +61,55 @@ class DatabasePool:
 
     def __init__(self, create: Callable[[], str]) -> None:
         self._create = create
-        self._idle: list[tuple[str, str]] = []
+        self._idle: list[_Lent] = []
 
     @contextlib.contextmanager
     def database(self) -> Iterator[str]:
         """Lend a database without rows; one whose schema a test has changed is not used again."""
-        url, schema = self._idle.pop() if self._idle else self._new()
-        yield url
+        lent = self._idle.pop() if self._idle else _Lent(self._create())
+        yield lent.url
+        if lent.is_restored():
+            self._idle.append(lent)
+
+
+class _Lent:
+    """A database of the pool, and how often it was written when it was lent."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
         with psycopg.connect(url, autocommit=True) as connection:
-            _delete_rows(connection)
-            if _schema(connection) == schema:
-                self._idle.append((url, schema))
+            _end_sessions(connection)
+            self._schema = _schema(connection)
+            self._changes = _changes(connection)
 
-    def _new(self) -> tuple[str, str]:
-        url = self._create()
-        with psycopg.connect(url, autocommit=True) as connection:
-            return url, _schema(connection)
+    def is_restored(self) -> bool:
+        """Delete all rows, and return whether the schema is the one that it was."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            _end_sessions(connection)
+            before, self._changes = self._changes, _changes(connection)
+            is_counted = all(self._changes.get(table, 0) >= count for table, count in before.items())
+            changed = {table for table, count in self._changes.items() if count != before.get(table) or not is_counted}
+            if changed & _OF_SCHEMA and _schema(connection) != self._schema:
+                return False
+            _delete_rows(connection, changed - _OF_SCHEMA)
+            return True
 
 
-def _delete_rows(connection: psycopg.Connection) -> None:
-    """Delete all rows, after the end of every other session; neither triggers nor foreign keys object."""
+def _end_sessions(connection: psycopg.Connection) -> None:
     connection.execute(
         "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
         " WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
     )
-    connection.execute("SET session_replication_role = replica")
-    tables = connection.execute(
-        "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'alembic_version'"
-    )
-    deletions = [sql.SQL("DELETE FROM {}").format(sql.Identifier(table)) for (table,) in tables]
-    connection.execute(sql.SQL("; ").join(deletions))
+
+
+def _changes(connection: psycopg.Connection) -> dict[str, int]:
+    return dict(connection.execute(_CHANGES).fetchall())
+
+
+def _delete_rows(connection: psycopg.Connection, tables: Iterable[str]) -> None:
+    """Delete all rows of tables; neither triggers nor foreign keys object."""
+    deletions = [sql.SQL("DELETE FROM {}").format(sql.Identifier(table)) for table in tables]
+    connection.execute(sql.SQL("; ").join([sql.SQL("SET session_replication_role = replica"), *deletions]))
 
 
 def _schema(connection: psycopg.Connection) -> str:
