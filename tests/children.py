@@ -15,45 +15,13 @@ from typing import Any
 
 from perdure import failpoints
 
-_PRELOADED = [
-    "concurrent.futures.thread",
-    "perdure.app",
-    "perdure.app.builder.forge",
-    "perdure.app.goals.goals",
-    "perdure.interfaces.api.server",
-    "perdure.interfaces.cli.errors",
-    "perdure.interfaces.cli.forge.draft",
-    "perdure.interfaces.cli.forge.interview",
-    "perdure.interfaces.cli.forge.numbered",
-    "perdure.interfaces.cli.forge.prompts",
-    "perdure.interfaces.cli.goals.run",
-    "perdure.interfaces.cli.home.serve",
-    "perdure.memory.memory",
-    "perdure.minds.plan.plan_file",
-    "perdure.store.goals.postgres",
-    "perdure.store.goals.sqlite",
-    "perdure.store.migrate",
-    "perdure.store.postgres.database",
-    "perdure.store.sqlite.file_database",
-    "perdure.store.transaction",
-    "perdure.store.schema.verify",
-    "psycopg",
-    "tests.crash.flows",
-    "tests.crash.forge",
-    "tests.crash.goals",
-    "tests.memory.jobs",
-    "tests.forge.bots",
-    "tests.rows",
-    "tests.waiting",
-    "uuid_utils",
-]
 _TIMEOUT_S = 60
 
 
 def context() -> ForkServerContext:
     """The way children are made."""
     forkserver = multiprocessing.get_context("forkserver")
-    forkserver.set_forkserver_preload(_PRELOADED)
+    forkserver.set_forkserver_preload(["tests.warm"])
     return forkserver
 
 

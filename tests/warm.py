@@ -1,0 +1,56 @@
+"""What children are forked from: what most of them import is imported here, and what is slow to work out is known."""
+
+import gc
+import importlib
+
+from perdure.interfaces.api.app import make_routes
+from perdure.interfaces.cli.commands import build
+
+_IMPORTED = (
+    "anyio._backends._asyncio",
+    "concurrent.futures.thread",
+    "multiprocessing.popen_forkserver",
+    "perdure.app.builder.forge",
+    "perdure.app.goals.goals",
+    "perdure.app.home.backup",
+    "perdure.interfaces.api.server",
+    "perdure.interfaces.cli.errors",
+    "perdure.interfaces.cli.forge.interview",
+    "perdure.interfaces.cli.forge.numbered",
+    "perdure.interfaces.cli.forge.prompts",
+    "perdure.memory.memory",
+    "perdure.minds.factory",
+    "perdure.minds.plan.mind",
+    "perdure.minds.plan.plan_file",
+    "perdure.store.backup.restore",
+    "perdure.store.goals.postgres",
+    "perdure.store.goals.sqlite",
+    "perdure.store.migrate",
+    "perdure.store.postgres.database",
+    "perdure.store.schema.verify",
+    "perdure.store.sqlite.file_database",
+    "perdure.store.transaction",
+    "psycopg",
+    "tests.children",
+    "tests.crash.flows",
+    "tests.crash.forge",
+    "tests.crash.goals",
+    "tests.crash.program",
+    "tests.crash.test_assembly",
+    "tests.crash.test_backup",
+    "tests.crash.test_database",
+    "tests.forge.bots",
+    "tests.memory.jobs",
+    "tests.rows",
+    "tests.waiting",
+    "uuid_utils",
+    "uvicorn.lifespan.off",
+)
+
+for name in _IMPORTED:
+    importlib.import_module(name)
+for word in ("run", "goal", "serve", "db", "draft", "new"):
+    build(word)
+make_routes().openapi()
+gc.collect()
+gc.freeze()  # a full collection in a child would copy every page of what is loaded here
