@@ -9,6 +9,7 @@ import pytest
 from perdure import Conflict, Invalid, NotFound
 from perdure.kernel.events import (
     Event,
+    Message,
     Signal,
     content_of,
 )
@@ -231,3 +232,15 @@ async def test_goals_that_something_was_posted_to_are_found_by_their_worker(stor
     assert await stored.store.posted(WORKER.id) == ["g02"]
     await stored.leases.release("g02", WORKER, 1)
     assert await stored.store.posted(WORKER.id) == []
+
+
+@pytest.mark.parametrize("is_taken", [False, True])
+async def test_a_message_is_posted_once_under_its_key(stored: Stored, *, is_taken: bool) -> None:
+    goal = await begin(stored)
+    assert await stored.store.post("g", "message", {"text": "hello"}, key="m")
+    if is_taken:
+        [row] = await stored.store.inbox("g")
+        await goal.append(Message("hello"), key="m", taken=[row.id])
+    assert not await stored.store.post("g", "message", {"text": "hello", "by": "person"}, key="m")
+    with pytest.raises(Conflict):
+        await stored.store.post("g", "message", {"text": "another"}, key="m")

@@ -35,6 +35,7 @@ class Toolbox(Mapping[str, Tool]):
         self._sources = tuple(sources)
         self._opened: list[ToolSource] = []
         self._tools: dict[str, Tool] = {}
+        self._source_names: dict[str, str] = {}
 
     @classmethod
     def of(cls, *tools: Tool) -> "Toolbox":
@@ -56,6 +57,7 @@ class Toolbox(Mapping[str, Tool]):
     async def close(self) -> None:
         """Close the open sources, the last first; one that cannot be closed does not keep the others open."""
         self._tools.clear()
+        self._source_names.clear()
         while self._opened:
             source = self._opened.pop()
             try:
@@ -68,6 +70,11 @@ class Toolbox(Mapping[str, Tool]):
         if name in self._tools or name in KERNEL_TOOLS:
             raise Invalid(f"Two tools have the name {name!r}; one is of {source.name}. Rename it there.")
         self._tools[name] = tool
+        self._source_names[name] = source.name
+
+    def source_of(self, name: str) -> str:
+        """Return the name of the source that a tool comes from; `kernel` for a tool of the kernel."""
+        return self._source_names.get(name, "kernel")
 
     def __getitem__(self, name: str) -> Tool:
         return self._tools[name]

@@ -186,11 +186,11 @@ def require_same_post(goal_id: str, post: InboxRow, known_kind: str, known_paylo
     Raises: Conflict
     """
     match post.kind, known_kind:
-        case ("decision", "decision") | ("signal", "signal"):
+        case ("decision", "decision") | ("signal", "signal") | ("message", "message"):
             is_same = is_same_content(post.kind, known_payload, post.payload)
         case ("cancel", "cancel"):  # the row of the inbox, or the event that came of it
             is_same = all(known_payload.get(name) == post.payload.get(name) for name in ("reason", "now"))
-        case ("cancel", "termination") | ("child", "child" | "tool_output"):
+        case ("cancel", "termination") | ("child", "child" | "tool_output") | ("stop", "stop" | "model_turn"):
             is_same = True
         case _:  # many things may come of a decision
             is_same = post.kind == "decision" and known_kind not in ("signal", "cancel")
