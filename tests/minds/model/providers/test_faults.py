@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from perdure.errors import Denied
 from perdure.minds.model.ports import DeltaReset, ModelAnswer, ModelFailed, ModelRequest, TextPart, UserText
 from perdure.minds.model.providers.client import ProviderClient
+from perdure.model_settings import ModelDefaults
 from perdure.testing.model_server import ModelServer, ScriptedAnswer
 from tests.minds.model.providers.clocks import QuickClock
 from tests.minds.model.providers.conftest import StoredSecrets, Watched, hello
@@ -227,8 +229,6 @@ async def test_when_all_have_failed_the_first_failure_counts(
 
 
 async def test_a_vendor_without_a_key_is_not_asked(clock: QuickClock, watched: Watched) -> None:
-    from perdure.model_settings import ModelDefaults
-
     client = ProviderClient(ModelDefaults(), StoredSecrets(), clock, {})
     for model, variable in (("openai:m", "OPENAI_API_KEY"), ("anthropic:m", "ANTHROPIC_API_KEY")):
         failed = await failure(client, hello(model), watched)
@@ -257,6 +257,21 @@ async def test_a_key_is_sent_and_never_said(
     assert ours
     assert not any(key in said for said in [*ours, str(failed)])
     assert key not in str(server.requests[0].shown())
+
+
+class UnreadableSecrets(StoredSecrets):
+    """Secrets whose files cannot be read."""
+
+    def read(self, name: str) -> str | None:
+        raise Denied(f"The secret {name} cannot be read: Permission denied.")
+
+
+async def test_a_stored_key_that_cannot_be_read_is_a_failure(clock: QuickClock, watched: Watched) -> None:
+    client = ProviderClient(ModelDefaults(), UnreadableSecrets(), clock, {})
+    failed = await failure(client, hello("openai:m"), watched)
+    assert (failed.failure_code, failed.attempts) == ("auth", 1)
+    assert failed.message == "The secret OPENAI_API_KEY cannot be read: Permission denied."
+    assert failed.next == "perdure model login openai"
 
 
 async def test_a_key_that_is_changed_counts_for_the_next_request(

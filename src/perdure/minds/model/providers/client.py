@@ -7,12 +7,12 @@ import random
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from perdure.errors import Invalid
+from perdure.errors import Damaged, Denied, Invalid, Unavailable
 from perdure.kernel.conversation.parts import TokenUsage
 from perdure.kernel.ports import Clock
 from perdure.minds.model.ports import DeltaReset, ModelAnswer, ModelFailed, ModelRequest, OnDelta
 from perdure.minds.model.providers.breaker import Breakers
-from perdure.minds.model.providers.failures import AttemptFailed, Failure, no_extra
+from perdure.minds.model.providers.failures import AttemptFailed, Failure, login_command, no_extra
 from perdure.minds.model.providers.keys import Keys, Secrets
 from perdure.minds.model.providers.names import BUILT_IN, ModelName, parse_model_name, with_whole_names
 from perdure.minds.model.providers.prices import Prices
@@ -113,7 +113,8 @@ class ProviderClient:
         name = asked.name
         connections = await self._connected(name)
         asked.start(self._clock)
-        model = await connections.model(name)
+        key = self._key(name)
+        model = await connections.model(name, key)
         # Imported here, on the loop, without delay: `_connected` has imported them on a thread.
         from perdure.minds.model.providers.requests.attempts import Attempt
         from perdure.minds.model.providers.requests.messages import prepare
@@ -121,7 +122,7 @@ class ProviderClient:
 
         prepared = prepare(asked.request, model, name.service)
         arrival = Arrival(asked.request, prepared, asked.on_delta)
-        made = Attempt(name, model, self._keys.find(name), self._clock)
+        made = Attempt(name, model, key, self._clock)
         begun_s = self._clock.boottime_s()
         try:
             arrived = await made.run(prepared, arrival, asked.left_s(self._clock))
@@ -131,6 +132,16 @@ class ProviderClient:
             raise
         first_s = None if made.first_token_s is None else made.first_token_s - begun_s
         return self._answer(asked, arrived, attempts_before + attempt, first_s)
+
+    def _key(self, name: ModelName) -> str | None:
+        """Return the key of a model.
+
+        Raises: AttemptFailed when a stored key cannot be read: a person can fix that, and the goal is to wait for it.
+        """
+        try:
+            return self._keys.find(name)
+        except (Damaged, Denied, Unavailable) as error:
+            raise AttemptFailed(Failure("auth", error.detail, next=login_command(name))) from error
 
     async def _connected(self, name: ModelName) -> "Connections":
         """Import the packages of the providers, on a thread: that takes longer than a loop may stand still.

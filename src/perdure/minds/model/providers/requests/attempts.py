@@ -26,7 +26,7 @@ from perdure.minds.model.providers.failures import (
 )
 from perdure.minds.model.providers.names import ModelName
 from perdure.minds.model.providers.requests.messages import Prepared
-from perdure.minds.model.providers.requests.streams import Arrival, Arrived
+from perdure.minds.model.providers.requests.streams import Arrival, Arrived, MalformedAnswer
 from perdure.minds.model.providers.retries import FIRST_EVENT_S, REQUEST_S
 
 log = logging.getLogger(__name__)
@@ -49,13 +49,20 @@ class Attempt:
         Raises: AttemptFailed
         """
         whole = timed_out(self._name, REQUEST_S, "no whole answer")
-        async with self._limited(left_s, whole), self._opened(prepared) as stream:
+        async with self._limited(left_s, whole), self._opened(prepared) as stream, self._well_formed():
             await self._read(stream, arrival)
             response = stream.get()
             is_whole = response.state == "complete" and response.finish_reason not in (None, "error")
             if not (is_whole or arrival.is_truncated):
                 raise AttemptFailed(broken(self._name, "the stream ended early"))
             return arrival.answer(response, self._name.service)
+
+    @asynccontextmanager
+    async def _well_formed(self) -> AsyncIterator[None]:
+        try:
+            yield
+        except MalformedAnswer as error:
+            raise AttemptFailed(broken(self._name, shown_message(str(error), self._key))) from error
 
     async def _read(self, stream: StreamedResponse, arrival: Arrival) -> None:
         events = aiter(stream)

@@ -53,15 +53,13 @@ class Connections:
         self._replaced: list[httpx2.AsyncClient] = []
         self._loading = asyncio.Lock()
 
-    async def model(self, name: ModelName) -> Model[Any]:
-        """Return the model of a name.
+    async def model(self, name: ModelName, key: str | None) -> Model[Any]:
+        """Return the model of a name, connected with a key.
 
-        Raises: AttemptFailed when there is no key, no package or no server for it; Invalid when there is no such
-        model; Denied when a stored key cannot be read.
+        Raises: AttemptFailed when there is no key, no package or no file for it; Invalid when there is no such model.
         """
         if name.provider == "gguf":
             return await self._local_model(name)
-        key = self._keys.find(name)
         base_url = self._base_url(name)
         known = self._open.get(name.text)
         if known is not None and known.made_of == (key, base_url):

@@ -27,6 +27,10 @@ LONGEST_ANSWER_BYTES = 1 << 20
 _Kind = Literal["text", "thinking", "arguments"]
 
 
+class MalformedAnswer(Exception):
+    """The provider has sent a value of another type than its protocol says; the packages of vendors do not look."""
+
+
 @dataclass
 class _Arriving:
     """One part that arrives."""
@@ -54,7 +58,10 @@ class Arrival:
         """Whether the answer is longer than what is read."""
 
     def take(self, event: wire.ModelResponseStreamEvent) -> None:
-        """Take the next event."""
+        """Take the next event.
+
+        Raises: MalformedAnswer
+        """
         if isinstance(event, wire.PartStartEvent):
             self._start(event.index, event.part)
         elif isinstance(event, wire.PartDeltaEvent):
@@ -70,7 +77,7 @@ class Arrival:
     def _start(self, index: int, part: wire.ModelResponsePart) -> None:
         if isinstance(part, wire.TextPart | wire.ThinkingPart):
             kind: _Kind = "text" if isinstance(part, wire.TextPart) else "thinking"
-            text = part.content
+            text = _text(part.content)
         elif isinstance(part, wire.ToolCallPart):
             is_answer = part.tool_name == self._prepared.output_tool
             kind, text = "text" if is_answer else "arguments", _arguments_text(part.args)
@@ -100,7 +107,10 @@ class Arrival:
             self._on_delta(Delta(arriving.place, arriving.kind, text, arriving.pieces.code_points - len(text)))
 
     def answer(self, response: wire.ModelResponse, service: str) -> "Arrived":
-        """Return the whole answer."""
+        """Return the whole answer.
+
+        Raises: MalformedAnswer
+        """
         self.finish()
         parts = [self._part(arriving, response.parts[index], service) for index, arriving in self._parts.items()]
         if self.is_truncated and parts and isinstance(parts[-1], ToolCallPart):
@@ -113,7 +123,7 @@ class Arrival:
             parts=_formed(parts) if self._has_form else parts,
             finish_reason=_finish_reason(response, parts, is_truncated=self.is_truncated),
             usage=self._usage(response),
-            response_id=response.provider_response_id,
+            response_id=_optional_text(response.provider_response_id),
             is_truncated=self.is_truncated,
         )
 
@@ -124,7 +134,7 @@ class Arrival:
                 return TextPart(text)
             arguments = read_arguments(text)
             opaque = _opaque(part, service, id=part.tool_call_id, item_id=part.id)
-            name = self._prepared.names.ours(without_surrogates(part.tool_name))
+            name = self._prepared.names.ours(without_surrogates(_text(part.tool_name)))
             unreadable = text if arguments is None else None
             return ToolCallPart("", name, arguments, unreadable, opaque)
         if isinstance(part, wire.ThinkingPart):
@@ -165,7 +175,7 @@ def _formed(parts: Sequence[Part]) -> Sequence[Part]:
 
 def _delta_text(delta: object) -> str:
     if isinstance(delta, wire.TextPartDelta | wire.ThinkingPartDelta):
-        return delta.content_delta or ""
+        return _text(delta.content_delta or "")
     if isinstance(delta, wire.ToolCallPartDelta):
         return _arguments_text(delta.args_delta)
     return ""
@@ -174,7 +184,20 @@ def _delta_text(delta: object) -> str:
 def _arguments_text(arguments: Any) -> str:
     if arguments is None or isinstance(arguments, str):
         return arguments or ""
-    return dump_json(arguments, "The arguments").decode()
+    try:
+        return dump_json(arguments, "The arguments").decode()
+    except Invalid as error:
+        raise MalformedAnswer(error.detail) from error
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise MalformedAnswer(f"a text is of the type {type(value).__name__}")
+    return value
+
+
+def _optional_text(value: object) -> str | None:
+    return without_surrogates(value) if isinstance(value, str) else None
 
 
 def _opaque(
@@ -185,6 +208,7 @@ def _opaque(
     signature: str | None = None,
     item_id: str | None = None,
 ) -> Opaque | None:
+    id, signature, item_id = _optional_text(id), _optional_text(signature), _optional_text(item_id)  # noqa: A001 (same)
     details = _recordable(part.provider_details)
     if item_id is not None:
         details[ITEM_ID] = item_id
