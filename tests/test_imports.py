@@ -68,6 +68,7 @@ HIDDEN: Mapping[str, frozenset[str]] = {
     ),
     "start-up: this part of a home is not used by most programs": frozenset(
         {
+            "app.composition -> app.goals.policies",
             "app.composition -> store.backup.restore",
             "app.composition -> store.idempotency",
             "app.goals.goals -> app.workers.app_worker",

@@ -183,7 +183,8 @@ def test_a_config_file_in_the_current_folder_is_not_read(
         (
             'zzz = "x"',
             "there is no setting 'zzz'. Known are: database_url, memory_state_dir, park_after_s, flows, imports,"
-            " wake_cli_goals, goals.keep_days, goals.cancel_grace_s, model.default, model.fallbacks, memory.",
+            " wake_cli_goals, goals.keep_days, goals.cancel_grace_s, model.default, model.fallbacks, policy.preset,"
+            " policy.rules, memory.",
         ),
         ('home = "/elsewhere"', "there is no setting 'home'"),
         ('[database]\nurl = "x"', "there is no setting 'database'"),
@@ -468,6 +469,10 @@ def test_the_tables_of_models_are_shown_with_their_origin(home: Path) -> None:
         ('[models."openai:m"]\napi_key = "sk-canary-5f1d"', "api_key must name a secret, such as secret:LOCAL_KEY"),
         ('[model]\ndefaults = "openai:m"', "there is no setting 'model.defaults'. Did you mean 'model.default'?"),
         ("[model]\nfallbacks = [3]", "model.fallbacks was expected to be a text"),
+        ("policy = 3", "policy must be a table"),
+        ("[policy]\nyes = true", "there is no setting 'policy.yes'"),
+        ("[policy]\nrules = 3", "policy.rules must be tables of texts: [[policy.rules]]"),
+        ("[[policy.rules]]\ntool = 2026-01-01", "policy.rules must be tables of texts: [[policy.rules]]"),
     ],
 )
 def test_a_mistake_in_the_settings_of_models_is_refused_by_name(text: str, says: str, home: Path) -> None:

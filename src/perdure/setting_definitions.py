@@ -23,6 +23,8 @@ class Definition:
     """Whether the value is true or false, which TOML writes without quotes."""
     is_list: bool = False
     """Whether the value is several names separated by commas; TOML may have an array of texts."""
+    is_json: bool = False
+    """Whether the value is a JSON array, which TOML has as an array of tables."""
 
 
 DEFINITIONS = (
@@ -125,6 +127,25 @@ DEFINITIONS = (
         default=lambda _home: "",
         is_place=False,
         is_list=True,
+    ),
+    Definition(
+        name="policy.preset",
+        flag=None,
+        environment=("PERDURE_POLICY",),
+        is_in_config=True,
+        help="What a model may do without asking in goals started from now on: ask or read-only.",
+        default=lambda _home: "ask",
+        is_place=False,
+    ),
+    Definition(
+        name="policy.rules",
+        flag=None,
+        environment=(),
+        is_in_config=True,
+        help="Rules beside those of the preset: tables [[policy.rules]] with tool, verdict and arguments.",
+        default=lambda _home: "[]",
+        is_place=False,
+        is_json=True,
     ),
     Definition(
         name="memory.enabled",

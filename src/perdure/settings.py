@@ -5,6 +5,7 @@ Nothing in the current folder is read: a repository must not configure the progr
 """
 
 import difflib
+import json
 import os
 import pwd
 import re
@@ -17,11 +18,13 @@ from pathlib import Path
 from perdure.errors import Invalid, from_os_error
 from perdure.model_settings import ModelDefaults, ModelTable, read_model_tables, shown_tables
 from perdure.setting_definitions import DEFINITIONS, Definition
+from perdure.text.strict_json import parse_json
 
 CONFIG_FILE = "config.toml"
 
 GOALS_TABLE = "goals"
 MODEL_TABLE = "model"
+POLICY_TABLE = "policy"
 MODELS_TABLE = "models"
 MEMORY_TABLE = "memory"
 """The table of `config.toml` that a mistake in breaks the memory, and nothing else."""
@@ -156,6 +159,14 @@ class Settings:
         """The settings of models."""
         default = self._value("model.default").strip() or None
         return ModelDefaults(default, _names(self._entry("model.fallbacks")), self.model_tables)
+
+    @property
+    def policy(self) -> Mapping[str, object]:
+        """The policy of new goals, as it is written: a preset, and rules beside it."""
+        return {
+            "preset": self._value("policy.preset").strip(),
+            "rules": parse_json(self._value("policy.rules"), "policy.rules"),
+        }
 
     @property
     def bots_dir(self) -> Path:
@@ -356,8 +367,9 @@ def _memory_values(path: Path, table: object) -> tuple[dict[str, str], tuple[str
 def _config_values(path: Path, content: Mapping[str, object]) -> dict[str, str]:
     names = [definition.name for definition in DEFINITIONS if definition.is_in_config]
     known = [name for name in names if not name.startswith(f"{MEMORY_TABLE}.")]
-    given = {key: value for key, value in content.items() if key not in (GOALS_TABLE, MODEL_TABLE)}
-    for name in (GOALS_TABLE, MODEL_TABLE):
+    tables = (GOALS_TABLE, MODEL_TABLE, POLICY_TABLE)
+    given = {key: value for key, value in content.items() if key not in tables}
+    for name in tables:
         table = content.get(name, {})
         if not isinstance(table, dict):
             raise Invalid(f"{path}: {name} must be a table: [{name}].")
@@ -370,12 +382,23 @@ def _config_value(path: Path, key: str, value: object, known: list[str]) -> str:
         raise Invalid(f"{path}: there is no setting {key!r}.{_did_you_mean(key, [*known, MEMORY_TABLE])}")
     if isinstance(value, bool) and _definition(key).is_flag:
         return str(value).lower()
+    if _definition(key).is_json:
+        return _json_array(path, key, value)
     if isinstance(value, list) and _definition(key).is_list and all(isinstance(each, str) for each in value):
         return ",".join(value)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not (is_number and not _definition(key).is_place) and not (isinstance(value, str) and value):
         raise Invalid(f"{path}: {key} was expected to be a text that is not empty.")
     return str(value)
+
+
+def _json_array(path: Path, key: str, value: object) -> str:
+    try:
+        if isinstance(value, list):
+            return json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):  # a date or a number that JSON does not have
+        pass
+    raise Invalid(f"{path}: {key} must be tables of texts: [[{key}]].")
 
 
 def _did_you_mean(key: str, known: list[str]) -> str:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from perdure.app import Perdure
 from perdure.app.goals.arguments.run_options import RunOptions
 from perdure.app.goals.goals import Goals
-from perdure.app.goals.new_goal import NewGoal, of_command
-from perdure.errors import Conflict, Invalid
+from perdure.app.goals.new_goal import NewGoal, of_command, of_plan_text
+from perdure.errors import Conflict, Invalid, KeyTaken
 from perdure.kernel.events import MindSpec, PolicySpec, Termination, ToolCall
 from perdure.kernel.fold import GoalState
 from perdure.kernel.mind import Proposal
@@ -104,7 +105,9 @@ async def test_a_key_does_not_start_a_goal_with_another_policy(goals: Goals, new
     use(goals, "read_file", path="a")
     await goals.begin_once(replace(new(), key="one", policy=ruled("allow")))
     with pytest.raises(Conflict, match="another policy"):
-        await goals.begin_once(replace(new(), key="one"))
+        await goals.begin_once(replace(new(), key="one", policy=read_policy("ask")))
+    again = await goals.begin_once(replace(new(), key="one"))
+    assert again.state.policy == ruled("allow"), "who gives no policy gets the goal as it is"
 
 
 async def test_options_record_a_policy_or_refuse_it(goals: Goals) -> None:
@@ -112,6 +115,61 @@ async def test_options_record_a_policy_or_refuse_it(goals: Goals) -> None:
     assert (await goals.events(result.id))[0].content()["policy"] == {"preset": "read-only"}
     with pytest.raises(Invalid, match="needs the sandbox"):
         goals.options(policy="full")
+
+
+async def test_a_new_goal_has_the_policy_of_the_settings_unless_it_is_given_one(tmp_path: Path) -> None:
+    config = tmp_path / "home" / "config.toml"
+    config.parent.mkdir()
+    config.write_text("""[policy]
+preset = "read-only"
+[[policy.rules]]
+tool = "exec"
+verdict = "ask"
+arguments = {"argv.0" = "git"}
+""")
+    rule = {"tool": "exec", "verdict": "ask", "arguments": {"argv.0": "git"}}
+    async with Perdure.open(config.parent) as p:
+        first = await p.goals.options(key="one").run("true")
+        given = await p.goals.options(policy="ask").run("true")
+        fork = await p.goals.fork(first.id, at=1)
+        recorded = [(await p.goals.events(each))[0].content().get("policy") for each in (first.id, given.id)]
+        assert recorded == [{"preset": "read-only", "rules": [rule]}, None]
+        assert (await p.goals.begun(fork.id)).policy == (await p.goals.begun(first.id)).policy
+    config.write_text("")
+    async with Perdure.open(config.parent) as p:
+        again = await p.goals.options(key="one").run("true")
+        assert again.id == first.id, "a key is of the goal as it was started"
+        assert (await p.goals.state(first.id)).policy == PolicySpec("read-only", (rule,))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("written", ['preset = "full"', 'rules = [{tool = "a", verdict = "perhaps"}]'])
+async def test_a_setting_that_is_no_policy_starts_no_goal_and_breaks_nothing_else(tmp_path: Path, written: str) -> None:
+    config = tmp_path / "home" / "config.toml"
+    config.parent.mkdir()
+    config.write_text(f"[policy]\n{written}\n")
+    async with Perdure.open(config.parent) as p:
+        with pytest.raises(Invalid, match="Correct the settings policy.preset and policy.rules"):
+            await p.goals.run("true")
+        assert await p.goals.list() == []
+        assert (await p.goals.options(policy="ask").run("true")).status == "done"
+
+
+async def test_a_retry_and_a_fork_record_another_policy(goals: Goals, tmp_path: Path) -> None:
+    plan = of_plan_text("goal: x\nsteps: [{id: a, exec: 'false', effect: idempotent}]", "plan")
+    goal_id = (await goals.begin(replace(plan, workdir=tmp_path, policy=read_policy("read-only")))).state.goal_id
+    await goals.reopen(goal_id, key="again", policy=read_policy({"yes": True}))
+    assert (await goals.state(goal_id)).policy == PolicySpec(yes=True)
+    again = await goals.reopen(goal_id, key="again", policy=read_policy({"yes": True}))
+    assert len(again.state.reopenings) == 1
+    with pytest.raises(KeyTaken):
+        await goals.reopen(goal_id, key="again", policy=read_policy("ask"))
+    await goals.reopen(goal_id)
+    assert (await goals.state(goal_id)).policy == PolicySpec(yes=True), "it stays until another is given"
+    kept, other = await goals.fork(goal_id, before="a"), await goals.fork(goal_id, before="a", policy="ask", key="f")
+    assert [(await goals.state(each.id)).policy for each in (kept, other)] == [PolicySpec("read-only"), None]
+    assert (await goals.fork(goal_id, before="a", policy="ask", key="f")).id == other.id
+    with pytest.raises(KeyTaken, match="another policy"):
+        await goals.fork(goal_id, before="a", policy="read-only", key="f")
 
 
 async def test_a_fork_keeps_the_policy(goals: Goals, new: Callable[[], NewGoal]) -> None:

@@ -44,9 +44,10 @@ def test_a_program_and_a_changed_file_are_always_asked_about(given: Any, tool: s
     assert judged(given, tool, yes=yes) == "ask"
 
 
-@pytest.mark.parametrize("given", [None, "ask", {}, {"preset": "ask", "rules": [], "yes": False}])
-def test_the_default_is_not_recorded(given: Any) -> None:
-    assert read_policy(given) is None
+@pytest.mark.parametrize("given", ["ask", {}, {"preset": "ask", "rules": [], "yes": False}])
+def test_the_default_can_be_given(given: Any) -> None:
+    assert read_policy(given) == PolicySpec()
+    assert read_policy(None) is None
 
 
 def test_a_rule_is_recorded_without_what_it_does_not_say() -> None:

@@ -58,6 +58,7 @@ class Perdure:
 
     def _make_goals(self) -> "Goals":
         from perdure.app.goals.goals import Goals
+        from perdure.app.goals.policies import default_policy
 
         settings = self.settings
         return Goals(
@@ -68,6 +69,7 @@ class Perdure:
             cancel_grace_s=settings.cancel_grace_s,
             queue=self._queue,
             imports=settings.imports,
+            default_policy=partial(default_policy, settings),
         )
 
     def _leases(self) -> "Leases":

@@ -148,12 +148,13 @@ class Goals:
         reason: str | None = None,
         limits: Mapping[str, Any] | None = None,
         key: str | None = None,
+        policy: Mapping[str, Any] | None = None,
     ) -> "Goal":
-        """Retry a failed goal in the server; with a key, once.
+        """Retry a failed goal in the server; with a key, once. `policy` judges the calls of models from then on.
 
         Raises: NotFound; Conflict when it is not failed, or cannot be retried; Exhausted; Unavailable.
         """
-        given = {"reason": reason, "limits": limits}
+        given = {"reason": reason, "limits": limits, "policy": policy}
         body = {name: value for name, value in given.items() if value is not None}
         return await self._goal("POST", f"/{plain_step(goal_id)}/retry", body, key=key)
 
@@ -164,6 +165,7 @@ class Goals:
         *,
         take_key: bool = False,
         key: str | None = None,
+        policy: Mapping[str, Any] | None = None,
         **place: Unpack[ForkPlace],
     ) -> "Goal":
         """Fork a goal at exactly one of: `before` a step, `after` a step, `at` an event. It does not run yet.
@@ -173,7 +175,8 @@ class Goals:
         Raises: NotFound; Invalid; Conflict when the fork would repeat an effect, or the goal has ended there.
         """
         require_names(place, ForkPlace)
-        given = {**place, "at": at, "repeat": list(place.get("repeat", ())) or None, "take_key": take_key or None}
+        repeat = list(place.get("repeat", ())) or None
+        given = {**place, "at": at, "repeat": repeat, "take_key": take_key or None, "policy": policy}
         body = {name: value for name, value in given.items() if value is not None}
         return await self._goal("POST", f"/{plain_step(goal_id)}/fork", body, key=key)
 

@@ -39,7 +39,7 @@ def policy_of_goal(spec: PolicySpec | None, *, approves_asked: bool = False) -> 
 
 
 def read_policy(given: Any) -> PolicySpec | None:
-    """Return the policy for a goal: the name of a preset, or an object; None for the default, which is not recorded.
+    """Return the policy for a goal, given as the name of a preset or as an object; None when none is given.
 
     Raises: Invalid, naming the preset or the part of a rule that is unknown.
     """
@@ -52,8 +52,7 @@ def read_policy(given: Any) -> PolicySpec | None:
         raise Invalid(f"Invalid policy: rules is a list of at most {_MOST_RULES} rules.")
     if not isinstance(yes, bool):
         raise Invalid(f"Invalid policy: yes is true or false, found {yes!r}.")
-    spec = PolicySpec(preset, tuple(_recorded(_rule(rule)) for rule in rules), yes)
-    return None if spec == PolicySpec() else spec
+    return PolicySpec(preset, tuple(_recorded(_rule(rule)) for rule in rules), yes)
 
 
 def _preset(name: Any) -> tuple[Rule, ...]:

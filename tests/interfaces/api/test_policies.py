@@ -39,6 +39,21 @@ async def test_a_server_asks_about_a_program_whatever_the_policy(client: Client,
     assert (await client.goals.get(goal["id"]))["status"] == "done"
 
 
+async def test_a_retry_and_a_fork_get_another_policy(client: Client) -> None:
+    goal = await client.goals.create(text="false", policy={"preset": "read-only"})
+    async for _ in client.goals.follow(goal["id"]):
+        pass
+    await client.goals.retry(goal["id"], policy=POLICY)
+    async for _ in client.goals.follow(goal["id"]):
+        pass
+    fork = await client.goals.fork(goal["id"], 1, policy={"yes": True})
+    shown = [(await client.goals.get(each))["policy"] for each in (goal["id"], fork["id"])]
+    rule = {"tool": "*", "verdict": "allow", "arguments": {}}
+    assert shown == [{"preset": "ask", "rules": [rule], "yes": False}, {"preset": "ask", "rules": [], "yes": True}]
+    with pytest.raises(Invalid, match="sandbox"):
+        await client.goals.retry(goal["id"], policy={"preset": "full"})
+
+
 @pytest.mark.parametrize(
     ("policy", "word"),
     [

@@ -34,10 +34,22 @@ def test_every_setting_is_shown_with_its_origin(
         "goals.cancel_grace_s": ("60", "default"),
         "model.default": ("", "default"),
         "model.fallbacks": ("", "default"),
+        "policy.preset": ("ask", "default"),
+        "policy.rules": ("[]", "default"),
         "memory.enabled": ("true", "default"),
         "memory.retention_days": ("90", "default"),
         "memory.max_matches": ("3", "default"),
     }
+
+
+def test_the_policy_is_shown_as_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "config.toml").write_text('[[policy.rules]]\ntool = "exec"\nverdict = "deny"\n')
+    monkeypatch.setenv("PERDURE_POLICY", "read-only")
+    found = shown(capsys, "--home", str(tmp_path))
+    assert found["policy.preset"] == ("read-only", "environment PERDURE_POLICY")
+    assert found["policy.rules"] == ('[{"tool": "exec", "verdict": "deny"}]', "user config.toml")
 
 
 def test_without_settings_everything_is_a_default(

@@ -47,6 +47,24 @@ def test_an_unknown_preset_is_refused_before_anything_is_stored(perdure: Termina
     assert perdure.goals() == []
 
 
+def test_the_policy_is_shown_and_a_retry_and_a_fork_change_it(perdure: Terminal) -> None:
+    assert perdure("run", "false", "--policy", "read-only") == 1
+    (goal,) = perdure.goals()
+    shown = perdure.json("goal", "show", goal["id"])
+    assert shown["policy"] == {"preset": "read-only", "rules": [], "yes": False}
+    assert perdure("goal", "show", goal["id"]) == 0
+    assert "policy   read-only" in perdure.out
+    assert perdure("goal", "retry", goal["id"], "--policy", "ask") == 1
+    assert perdure.json("goal", "show", goal["id"])["policy"]["preset"] == "ask"
+    fork = perdure.json("goal", "fork", goal["id"], "--at", "1", "--policy", "ask")
+    assert perdure.json("goal", "show", fork["id"])["policy"]["preset"] == "ask"
+    kept = perdure.json("goal", "fork", goal["id"], "--at", "1")
+    assert perdure.json("goal", "show", kept["id"])["policy"]["preset"] == "read-only"
+    for command in (("retry", goal["id"]), ("fork", goal["id"], "--at", "1")):
+        assert perdure("goal", *command, "--policy", "full") == 2
+        assert "needs the sandbox" in " ".join(perdure.err.split())
+
+
 def test_a_policy_is_for_a_new_goal(perdure: Terminal) -> None:
     assert perdure("run", "--continue", "--policy", "ask") == 2
     assert "--policy is for a new goal" in perdure.err

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
 from perdure.app.goals.arguments import validate
-from perdure.app.goals.arguments.run_options import Reopening, RunOptions
+from perdure.app.goals.arguments.run_options import Reopening, RetryOptions, RunOptions
 from perdure.app.goals.arguments.validate import OnFailed
 from perdure.app.goals.errors import result_of
 from perdure.app.goals.handle import GoalHandle
@@ -116,18 +116,27 @@ class Goals(GoalRuns):
         return self.result_of(await self.resume_run(goal_id, limits=validate.limits(limits)))
 
     async def retry(
-        self, goal_id: str, *, reason: str | None = None, limits: Limits | None = None, key: str | None = None
+        self,
+        goal_id: str,
+        *,
+        reason: str | None = None,
+        limits: Limits | None = None,
+        key: str | None = None,
+        policy: str | Mapping[str, Any] | None = None,
     ) -> GoalResult[Any]:
         """Retry a failed goal, and return the result: the failed steps are called again, all others stay recorded.
 
         A failed step that may have had its effect is not repeated: the goal waits for a decision on it. The same key
-        retries once; then it resumes the goal, or only reads its end.
+        retries once; then it resumes the goal, or only reads its end. `policy` judges the calls of models from then on.
 
         Raises: GoalFailed, GoalCancelled and GoalWaiting as `run`; NotFound; Conflict when the goal is not failed, its
         flow began other steps because of the failure (the message has the command that forks it instead), another live
         worker runs it, or the key was used for something else; Invalid when a limit is not above what was used.
         """
-        return self.result_of(await self.reopen(goal_id, reason=reason, limits=limits, key=key))
+        judged_by = read_policy(policy)
+        return self.result_of(
+            await self.reopen(goal_id, reason=reason, limits=limits or Limits(), key=key, policy=judged_by)
+        )
 
     @cached_property
     def children(self) -> HomeChildren:
@@ -154,22 +163,13 @@ class Goals(GoalRuns):
         """Return the result of a run, or raise what became of it; see `perdure.app.goals.errors.result_of`."""
         return result_of(result, on_failed, home=self.named_home, now_us=self._clock.now_us())
 
-    async def reopen(
-        self,
-        goal_id: str,
-        options: RunOptions | None = None,
-        *,
-        reason: str | None = None,
-        limits: Limits | None = None,
-        key: str | None = None,
-        by: str = "person",
-    ) -> RunResult:
+    async def reopen(self, goal_id: str, options: RunOptions | None = None, **again: Unpack[RetryOptions]) -> RunResult:
         """Reopen a failed goal and run it until it ends, waits or is stopped; see `retry`.
 
         A goal whose code is in a script elsewhere is reopened and not run.
         """
-        again = Reopening(reason, validate.limits(limits), key, by)
-        return await self.retries.reopen(goal_id, options or RunOptions(queue=self._queue), again)
+        again["limits"] = validate.limits(again.get("limits"))
+        return await self.retries.reopen(goal_id, options or RunOptions(queue=self._queue), Reopening(**again))
 
     async def decide(
         self, goal_id: str, decision: str, *, call_id: str | None = None, value: Any = None, key: str | None = None
@@ -281,6 +281,7 @@ class Goals(GoalRuns):
         *,
         take_key: bool = False,
         key: str | None = None,
+        policy: str | Mapping[str, Any] | None = None,
         **place: Unpack[ForkPlace],
     ) -> GoalView:
         """Create a goal that shares the events of another up to a point and continues from there. It does not run yet.
@@ -290,14 +291,16 @@ class Goals(GoalRuns):
         are open there are void and called again, and so are the steps after the point. A `once` step that may have
         happened is called again only if it is in `repeat`. A goal that was cancelled and has cleaned up is forked only
         if the steps of its cleanup are in `repeat`. With `take_key`, the fork takes the start key of the goal. With a
-        `key`, the same call creates one fork.
+        `key`, the same call creates one fork. `policy` judges the calls of models in the fork, not that of the goal.
 
         Raises: NotFound; Invalid; Conflict when the goal has no such event or has ended there, the fork would repeat an
         effect or not undo a cleanup, or a key was used; Damaged when the point lies behind a damaged event.
         """
-        request = fork_request(at, **place)
+        request, judged_by = fork_request(at, **place), read_policy(policy)
         forks = GoalForks(self._store, self._runner, self.views_of)
-        return await forks.fork(await self._whole(goal_id), request, take_key=take_key, key=validate.key(key))
+        return await forks.fork(
+            await self._whole(goal_id), request, take_key=take_key, key=validate.key(key), policy=judged_by
+        )
 
     async def deletable(self, goal_id: str, *, force: bool = False) -> GoalView:
         """Return a goal that can be deleted; with `force`, also before it has finished, if its history is damaged.

@@ -35,7 +35,7 @@ class NewGoal:
     """Names this one start: a second with the same key is refused."""
     tags: tuple[str, ...] = ()
     policy: PolicySpec | None = None
-    """Judges the calls that a model decides; None: a person is asked about each."""
+    """Judges the calls that a model decides; None: the policy of the settings."""
     flow: Flow[..., Any] | None = field(default=None, repr=False, compare=False)
     """The flow itself, which is what runs: another may be defined under its name before it begins."""
     goal_id: str | None = None
@@ -53,7 +53,7 @@ class NewGoal:
 
     def differs_from(self, begun: GoalBegun) -> str | None:
         """Say in what another goal is not the one that is wanted; in which folder and with how much do not count."""
-        if begun.policy != self.policy:
+        if self.policy is not None and self.policy != (begun.policy or PolicySpec()):
             return "which was started with another policy for the calls of models"
         mind, was = without_script(self.mind), without_script(begun.mind)
         if was.kind != mind.kind:

@@ -1,7 +1,7 @@
 """Runs of goals: what this process starts, resumes, and leaves to the workers of a queue."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from perdure.app.workers.runner import PARK_S, Runner
 from perdure.app.workers.worker import LEASE_S
 from perdure.errors import Conflict, KeyTaken
 from perdure.kernel.calls.cleanup import GRACE_S
-from perdure.kernel.events import Limits
+from perdure.kernel.events import Limits, PolicySpec
 from perdure.kernel.loop import Loop, Outcome, RunResult
 from perdure.kernel.ports import Clock, Ended, GoalStore, Leases
 from perdure.minds.flow.steps.step_calls import DIRECT, StepCalls
@@ -43,6 +43,7 @@ class GoalRuns(GoalLists, ABC):
         cancel_grace_s: float = GRACE_S,
         queue: str = "cli",
         imports: Sequence[str] = (),
+        default_policy: Callable[[], PolicySpec | None] = lambda: None,
     ) -> None:
         clock = clock or SystemClock()
         super().__init__(home, store, leases, clock)
@@ -60,6 +61,7 @@ class GoalRuns(GoalLists, ABC):
             cancel_grace_s=cancel_grace_s,
             imports=imports,
             on_progress=self.feed.report,
+            default_policy=default_policy,
         )
         self.queues = GoalQueues(self, store, leases, self._runner)
         self._runner.set_children(self.children)

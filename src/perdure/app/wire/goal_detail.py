@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 from perdure.app.wire.calls import call_wire, options_of
 from perdure.app.wire.goal_view import GoalView
 from perdure.errors import Damaged
-from perdure.kernel.events import Ask, LimitName
+from perdure.kernel.events import Ask, LimitName, PolicySpec, RuleSpec
 from perdure.kernel.fold import GoalState
 from perdure.kernel.ports import InboxRow
 from perdure.moments import iso
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
         GoalDetail,
         GoalLimits,
         Pending,
+        Policy,
+        PolicyRule,
         Question,
         StepToCome,
         UnknownOutcome,
@@ -58,6 +60,7 @@ class GoalDetailView:
             "unknown": [] if state is None else _unknown(state),
             "pending": [_pending_wire(row) for row in self.pending],
             "limits": None if state is None else _limits(state),
+            "policy": None if state is None else _policy(state),
             "children": [_child_wire(child) for child in self.children],
             "damage": self.damage,
         }
@@ -99,6 +102,28 @@ def _unknown(state: GoalState) -> "list[UnknownOutcome]":
         if call.unknown is not None
     ]
     return found
+
+
+def _policy(state: GoalState) -> "Policy":
+    policy = state.policy or PolicySpec()
+    rules: list[PolicyRule] = [
+        {"tool": rule["tool"], "verdict": rule["verdict"], "arguments": {**rule.get("arguments", {})}}
+        for rule in policy.rules
+    ]
+    return {"preset": policy.preset, "rules": rules, "yes": policy.yes}
+
+
+def policy_line(state: GoalState) -> str | None:
+    """Return the policy of a goal in one line; None for the default, unless a model runs the goal."""
+    policy = state.policy or PolicySpec()
+    if policy == PolicySpec() and state.begun.mind.kind != "model":
+        return None
+    return "; ".join([policy.preset, *map(_rule_line, policy.rules), *(["yes"] if policy.yes else [])])
+
+
+def _rule_line(rule: RuleSpec) -> str:
+    patterns = [f"{path}={pattern}" for path, pattern in rule.get("arguments", {}).items()]
+    return " ".join([rule["verdict"], rule["tool"], *patterns])
 
 
 def _limits(state: GoalState) -> "GoalLimits":

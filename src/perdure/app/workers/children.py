@@ -21,7 +21,17 @@ from perdure.kernel.calls.children import (
     start_key,
 )
 from perdure.kernel.calls.cleanup import PARENT
-from perdure.kernel.events import Event, GoalBegun, Limits, MindSpec, ParentCall, ToolCall, ToolError, ToolOutput
+from perdure.kernel.events import (
+    Event,
+    GoalBegun,
+    Limits,
+    MindSpec,
+    ParentCall,
+    PolicySpec,
+    ToolCall,
+    ToolError,
+    ToolOutput,
+)
 from perdure.kernel.fold import GoalState
 from perdure.kernel.history.reopening import NotRetried
 from perdure.kernel.journal import Journal
@@ -321,5 +331,5 @@ def _new_goal(parent: GoalState, call: ToolCall, flow: "Flow[..., Any]") -> "New
         workdir=None if parent.begun.workdir is None else Path(parent.begun.workdir),
         limits=Limits(**asked.get("limits", {})),
         key=asked.get("key") or start_key(parent.goal_id, call.call_id),
-        policy=parent.begun.policy,
+        policy=parent.policy or PolicySpec(),
     )

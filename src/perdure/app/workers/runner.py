@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ from perdure.files.folders import ensure_folder
 from perdure.kernel.calls.cleanup import GRACE_S, PARENT
 from perdure.kernel.calls.holding import hold_after, is_held, release
 from perdure.kernel.calls.progress import ProgressListener
-from perdure.kernel.events import Event, GoalBegun, Limits, MindSpec
+from perdure.kernel.events import Event, GoalBegun, Limits, MindSpec, PolicySpec
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.history.reopening import plan_continuation, plan_retry
 from perdure.kernel.inbox import drain
@@ -69,7 +69,9 @@ class Runner:
         cancel_grace_s: float = GRACE_S,
         imports: Sequence[str] = (),
         on_progress: ProgressListener,
+        default_policy: Callable[[], PolicySpec | None] = lambda: None,
     ) -> None:
+        self._default_policy = default_policy
         self._home = home
         self._store = store
         self._inbox = inbox
@@ -180,7 +182,7 @@ class Runner:
 
     async def _resume(self, journal: Journal, worker: Worker, options: RunOptions) -> RunResult:
         """Run a goal that is owned and has run before."""
-        begun = journal.state.begun
+        begun = replace(journal.state.begun, policy=journal.state.policy)  # a retry may have changed it
         workdir = existing_workdir(self._home, begun)
         async with self._setup.thread_for(begun.mind, options) as thread:
             run_context = self._setup.context_of(begun, workdir, options, thread)
@@ -202,7 +204,7 @@ class Runner:
             if again.by == PARENT:
                 reopened = plan_continuation(journal.state, again.reason)
             else:
-                reopened = plan_retry(journal.state, by=again.by, reason=again.reason)
+                reopened = plan_retry(journal.state, by=again.by, reason=again.reason, policy=again.policy)
             limits = raised(journal.state, again.limits)
             late = [row.id for row in await self._inbox.inbox(goal_id) if row.kind == "cancel"]
             journal.reopen(reopened, *limits, key=again.key, dropped=late)
@@ -245,6 +247,7 @@ class Runner:
         *,
         takes_key_of: str | None = None,
         call_key: str | None = None,
+        policy: PolicySpec | None = None,
     ) -> GoalState:
         """Create a goal that continues from the last of some events, which the caller has checked. It does not run yet.
 
@@ -257,7 +260,7 @@ class Runner:
         goal_id = self._ids.goal_id(_title(begun.mind, begun.text))
         async with self.process.holding(goal_id) as worker:
             journal = Journal.fork(
-                self._ownership.journal_deps(worker), events, goal_id, key, takes_key_of=takes_key_of
+                self._ownership.journal_deps(worker), events, goal_id, key, takes_key_of=takes_key_of, policy=policy
             )
             await journal.commit(key=call_key, release=True)
             return journal.state
@@ -274,13 +277,24 @@ class Runner:
         goal_id = new.goal_id or self._ids.goal_id(_title(new.mind, new.text))
         workdir = str(new.workdir or own_workdir(self._home, goal_id))
         begun = GoalBegun(
-            *(new.text, new.mind, new.bot, new.limits, workdir), parent=new.parent, tags=new.tags, policy=new.policy
+            *(new.text, new.mind, new.bot, new.limits, workdir),
+            parent=new.parent,
+            tags=new.tags,
+            policy=self._policy_of(new),
         )
         run_context = await call_on(thread, self._setup.context_of(begun, workdir, options, thread, is_new=True))
         if new.workdir is not None:
             return _New(goal_id, begun, run_context, None)
         ensure_folder(Path(workdir).parent)  # a home in which no folder can be made is found before the goal is stored
         return _New(goal_id, begun, run_context, Path(workdir))
+
+    def _policy_of(self, new: "NewGoal") -> PolicySpec | None:
+        """Return the policy that a new goal records: as it was given, else that of the settings.
+
+        Raises: Invalid when the settings name an unknown one.
+        """
+        policy = self._default_policy() if new.policy is None else new.policy
+        return None if policy == PolicySpec() else policy
 
     def _journal(self, new: "_New", worker: Worker, options: RunOptions, key: str | None) -> Journal:
         """Begin a journal; its first commit makes the folder of the goal, so that a lost key race leaves none.

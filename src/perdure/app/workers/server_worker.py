@@ -136,7 +136,7 @@ class ServerWorker(BackgroundRuns):
         return await self._goals.wait_for_end(goal_id)
 
     async def _reopen(self, goal_id: str, options: RunOptions, again: Reopening) -> RunResult:
-        return await self._goals.reopen(goal_id, options, reason=again.reason, limits=again.limits, key=again.key)
+        return await self._goals.retries.reopen(goal_id, options, again)
 
     async def _resume_retried(self, goal: GoalView) -> GoalView:
         """Return a goal that the key of this call has retried before; one that was left interrupted is resumed."""

@@ -3,11 +3,11 @@
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from perdure.app.goals.arguments import validate
 from perdure.errors import Invalid
-from perdure.kernel.events import LimitRaised, Limits
+from perdure.kernel.events import LimitRaised, Limits, PolicySpec
 from perdure.kernel.fold import GoalState
 from perdure.kernel.limits import raised_limits
 from perdure.kernel.loop import Loop
@@ -59,14 +59,26 @@ class RunOptions:
     """Called when the run waits for proof that the goal's last worker is dead; None: raise OwnerSilent instead."""
 
 
+class RetryOptions(TypedDict, total=False):
+    """The fields of `Reopening` as arguments; without `limits`, none is raised."""
+
+    reason: str | None
+    limits: Limits
+    key: str | None
+    by: str
+    policy: PolicySpec | None
+
+
 @dataclass(frozen=True)
 class Reopening:
-    """How a failed goal is retried: why, with which limits raised, under which key, and by whom."""
+    """How a failed goal is retried: why, with which limits raised and which policy, under which key, and by whom."""
 
     reason: str | None = None
     limits: Limits = field(default_factory=Limits)
     key: str | None = None
     by: str = "person"
+    policy: PolicySpec | None = None
+    """Judges the calls of models from then on; None: the policy that the goal has."""
 
     def __post_init__(self) -> None:
         """Validate what a caller of any interface gave.

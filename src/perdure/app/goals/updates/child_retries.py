@@ -37,7 +37,7 @@ class ChildRetries:
         """
         failed = await self._failed_children(state)
         for child in reversed(failed):
-            reopening = Reopening(reason=again.reason, by=again.by)
+            reopening = Reopening(reason=again.reason, by=again.by, policy=again.policy)
             with suppress(Owned):  # another caller retries it
                 await self._runner.enqueue_reopened(child.id, RunOptions(queue=child.summary.queue), reopening)
 

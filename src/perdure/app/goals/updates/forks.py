@@ -8,7 +8,8 @@ from perdure.app.goals.updates.child_effects import read_child_effects
 from perdure.app.wire.goal_view import GoalView
 from perdure.app.workers.runner import Runner
 from perdure.errors import Conflict, Damaged, Invalid, KeyTaken, NotFound
-from perdure.kernel.events import Event
+from perdure.kernel.events import Event, PolicySpec
+from perdure.kernel.fold import fold
 from perdure.kernel.history.forking import ForkRequest, asked_point, require_accepted, with_voided
 from perdure.kernel.history.replay import DamagedEvent, require_unchanged
 from perdure.kernel.ports import GoalFilter, GoalStore, Summary
@@ -40,6 +41,8 @@ class _Place:
 
     events: Sequence[Event]
     seq: int
+    policy: PolicySpec | None = None
+    """The policy that the fork is given; None: that of the goal at this point."""
 
     @property
     def shared(self) -> Sequence[Event]:
@@ -61,9 +64,11 @@ class GoalForks:
         self._runner = runner
         self._seen = seen
 
-    async def fork(self, goal: Summary, request: ForkRequest, *, take_key: bool, key: str | None) -> GoalView:
+    async def fork(
+        self, goal: Summary, request: ForkRequest, *, take_key: bool, key: str | None, policy: PolicySpec | None = None
+    ) -> GoalView:
         """See Goals.fork."""
-        place = await self._place(goal, request)
+        place = replace(await self._place(goal, request), policy=policy)
         if key is not None and (known := await self._made_by(key, place, take_key=take_key)) is not None:
             return known
         children = await read_child_effects(self._store.load, with_voided(place.events).calls.values())
@@ -72,9 +77,11 @@ class GoalForks:
             raise Invalid(f"{goal.goal_id} has no start key that a fork could take. Fork it without --take-key.")
         try:
             if take_key:
-                made = await self._runner.fork(place.shared, goal.start_key, takes_key_of=goal.goal_id, call_key=key)
+                made = await self._runner.fork(
+                    place.shared, goal.start_key, takes_key_of=goal.goal_id, call_key=key, policy=policy
+                )
             else:
-                made = await self._runner.fork(place.shared, key)
+                made = await self._runner.fork(place.shared, key, policy=policy)
             return GoalView.of_state(made, queue="cli")
         except Conflict:  # another call with the same key may have come first
             known = None if key is None else await self._made_by(key, place, take_key=take_key)
@@ -132,6 +139,9 @@ class GoalForks:
         if not is_same_place or has_taken != take_key:
             taking = " that takes its key" if take_key else ""
             raise KeyTaken(f"The key started {known.goal_id}, which is not a fork of {goal_id} at {seq}{taking}.")
+        made = fold(await self._store.load(known.goal_id, upto=seq + 1)).begun
+        if place.policy is not None and (made.policy or PolicySpec()) != place.policy:
+            raise KeyTaken(f"The key started {known.goal_id}, a fork with another policy for the calls of models.")
         return replace((await self._seen([known]))[0], is_news=False)
 
     async def _fork_called(self, key: str, place: _Place) -> Summary | None:

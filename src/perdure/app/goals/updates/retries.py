@@ -62,7 +62,7 @@ class GoalRetries:
         if known is None:
             return False
         events = await self._store.load(goal_id)
-        if not is_retry_as_given(events, known, reason=again.reason, limits=again.limits):
+        if not is_retry_as_given(events, known, reason=again.reason, limits=again.limits, policy=again.policy):
             what = "another retry" if known[0] in ("reopened", "limit") else f"something else: a {known[0]}"
             raise KeyTaken(f"The key {again.key!r} was used for {what}. Use another key.")
         return True

@@ -1,6 +1,6 @@
 """Goals, their calls, and what waits for a person."""
 
-from typing import Any
+from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
@@ -169,12 +169,31 @@ class GoalLimits(TypedDict):
     reached: LimitName | None
 
 
+class PolicyRule(TypedDict):
+    """A verdict on the calls of a tool, by patterns at dotted paths of their arguments."""
+
+    tool: str
+    verdict: Literal["allow", "ask", "deny"]
+    arguments: dict[str, str]
+
+
+class Policy(TypedDict):
+    """What judges the calls that a model decides: deny before ask before allow; a person is asked about the rest.
+
+    `rules` stand beside those of the preset. With `yes`, what is only asked about counts as approved.
+    """
+
+    preset: str
+    rules: list[PolicyRule]
+    yes: bool
+
+
 class GoalDetail(Goal):
     """A goal with all that its history says: its calls, and what it waits for.
 
     `questions` and `unknown` wait for a person. `pending` was posted and is not taken yet. `not_begun` has the steps of
     a plan without a call, `children` the goals that it started, the oldest first. `damage` says what is wrong with a
-    history that cannot be read whole: then the calls are those that can be read, and `limits` may be null.
+    history that cannot be read whole: then the calls are those that can be read, and `limits` and `policy` may be null.
     """
 
     timeline: list[Call]
@@ -183,6 +202,7 @@ class GoalDetail(Goal):
     unknown: list[UnknownOutcome]
     pending: list[Pending]
     limits: GoalLimits | None
+    policy: Policy | None
     children: list[Child]
     damage: str | None
 

@@ -31,12 +31,14 @@ from perdure.interfaces.api.schemas.goals import (
     DecisionBody,
     ForkBody,
     GoalBody,
+    PolicyBody,
     ResumeBody,
     RetryBody,
     SignalBody,
 )
 from perdure.interfaces.api.schemas.problems import refusals
 from perdure.interfaces.api.streams import event_stream
+from perdure.kernel.events import PolicySpec
 from perdure.kernel.ports import IdempotentCall
 from perdure.statuses import StatusWord
 from perdure.tools.goal_policy import read_policy
@@ -164,7 +166,8 @@ async def retry_goal(goal_id: GoalId, served: Served, once: Called, body: RetryB
     """
     wanted = body or RetryBody()
     goal = await served.p.goals.get(goal_id)
-    again = Reopening(wanted.reason, wanted.limits.as_limits(), None if once is None else once.key)
+    key, policy = None if once is None else once.key, _policy(wanted.policy)
+    again = Reopening(wanted.reason, wanted.limits.as_limits(), key, policy=policy)
     retried = await _kept_first(served, once, goal.id, lambda: served.worker.retry(goal.id, again))
     return await _reply(served, retried)
 
@@ -188,6 +191,7 @@ async def fork_goal(goal_id: GoalId, body: ForkBody, served: Served, once: Calle
         repeat=body.repeat,
         take_key=body.take_key,
         key=None if once is None else once.key,
+        policy=None if body.policy is None else body.policy.model_dump(),
     )
     fork = await _kept_first(served, once, goal.id, copy)
     return await _reply(served, fork, status=201)
@@ -255,10 +259,15 @@ async def _new(body: GoalBody, served: Surface) -> NewGoal:
             await served.p.bots.get(body.bot)
         except NotFound as error:
             raise Invalid(error.detail) from error
-    policy = None if body.policy is None else read_policy(body.policy.model_dump())
+    policy = _policy(body.policy)
     new = await _what(body, served)
     limits, tags = body.limits.as_limits(), tuple(body.tags)
     return replace(new, workdir=None, limits=limits, bot=body.bot, tags=tags, policy=policy)
+
+
+def _policy(body: PolicyBody | None) -> PolicySpec | None:
+    """Raises: Invalid when the preset is unknown."""
+    return None if body is None else read_policy(body.model_dump())
 
 
 async def _what(body: GoalBody, served: Surface) -> NewGoal:

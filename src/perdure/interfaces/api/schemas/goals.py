@@ -102,7 +102,8 @@ class GoalBody(BaseModel):
     )
     shell: bool = False
     policy: PolicyBody | None = Field(
-        default=None, description="Judges the calls that a model decides, in every run of the goal."
+        default=None,
+        description="Judges the calls that a model decides, in every run of the goal; default: the setting `policy`.",
     )
 
     @model_validator(mode="after")
@@ -133,6 +134,9 @@ class RetryBody(BaseModel):
     )
     reason: Annotated[str, Field(min_length=1, max_length=LONGEST_REASON)] | None = None
     limits: LimitsBody = LimitsBody()
+    policy: PolicyBody | None = Field(
+        default=None, description="Judges the calls that a model decides from then on; default: the policy of the goal."
+    )
 
 
 class ForkBody(BaseModel):
@@ -166,6 +170,9 @@ class ForkBody(BaseModel):
     )
     take_key: bool = Field(
         default=False, description="Move the start key of the goal to the fork; a goal without one is 422."
+    )
+    policy: PolicyBody | None = Field(
+        default=None, description="Judges the calls that a model decides in the fork; default: the policy of the goal."
     )
 
     @model_validator(mode="after")

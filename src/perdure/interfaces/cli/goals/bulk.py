@@ -23,6 +23,7 @@ from perdure.interfaces.cli.goals.filters import told
 from perdure.interfaces.cli.goals.run_ui.flows import in_folder_of
 from perdure.interfaces.cli.output.terminal import MIN_COLUMNS, cut_to, one_line
 from perdure.interfaces.cli.output.times import short_moment
+from perdure.kernel.events import PolicySpec
 from perdure.statuses import FINAL
 
 All = Annotated[bool, typer.Option("--all", help="Without an id and without filters: all goals that it applies to.")]
@@ -84,12 +85,12 @@ async def delete_one(goals: Goals, goal: GoalView) -> None:
 DELETE = Verb("delete", "deleted", tuple(sorted(FINAL)), delete_one)
 
 
-def retry_verb(reason: str | None = None) -> Verb:
+def retry_verb(reason: str | None = None, policy: PolicySpec | None = None) -> Verb:
     """Return the verb that reopens failed goals and runs each before the next; a flow runs where it was started."""
 
     async def retry_one(goals: Goals, goal: GoalView) -> GoalView:
         with in_folder_of(goal.summary):
-            result = await goals.reopen(goal.id, RunOptions(parks_for_person=True), reason=reason)
+            result = await goals.reopen(goal.id, RunOptions(parks_for_person=True), reason=reason, policy=policy)
         return GoalView.of_state(result.state, queue=result.queue)
 
     return Verb("retry", "retried", ("failed",), retry_one, is_run=True)

@@ -17,6 +17,16 @@ BY_HASH = "It checks a history by its hashes, as a home has it: run it where the
 """Why some commands do not work with a server."""
 
 
+PolicyOfGoal = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        metavar="PRESET",
+        help="What a model may do without asking from then on: ask or read-only; default: the policy of the goal.",
+    ),
+]
+
+
 def filled(value: str | None) -> str | None:
     """Refuse an id that is empty, as that of a variable that was never set: it is a prefix of every id.
 

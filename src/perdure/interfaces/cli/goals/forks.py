@@ -17,7 +17,7 @@ from perdure.interfaces.cli.command_result import Answer, Table
 from perdure.interfaces.cli.completion import complete_steps
 from perdure.interfaces.cli.goals.decisions import settled
 from perdure.interfaces.cli.goals.display.hints import next_lines
-from perdure.interfaces.cli.goals.flags import BY_HASH, Goal, Resume, SeenGoal
+from perdure.interfaces.cli.goals.flags import BY_HASH, Goal, PolicyOfGoal, Resume, SeenGoal
 from perdure.interfaces.cli.output.terminal import one_line
 from perdure.interfaces.cli.remote.opened import goals_of
 from perdure.interfaces.cli.remote.ports.goals import GoalPorts
@@ -91,6 +91,7 @@ async def fork(  # noqa: PLR0913 (one parameter for each option)
     at: _At = None,
     repeat: _Repeat = None,
     take_key: _TakeKey = False,
+    policy: PolicyOfGoal = None,
     resume: Resume = False,
 ) -> Answer:
     """Fork a goal: the new goal shares its events up to a point and continues from there; the goal stays as it is.
@@ -107,7 +108,7 @@ async def fork(  # noqa: PLR0913 (one parameter for each option)
     place, again = _place(before, after, at), list[str]()
 
     async def act(goals: GoalPorts) -> GoalView:
-        made = await goals.steering.fork(goal, **place, repeat=repeat or (), take_key=take_key)
+        made = await goals.steering.fork(goal, **place, repeat=repeat or (), take_key=take_key, policy=policy)
         again.extend(await _done_again(goals, goal, made))
         if again and not options.json:
             print(_said_again(goal, again), file=sys.stderr)

@@ -1,10 +1,12 @@
 """`perdure goal retry`: reopen a failed goal, and run it."""
 
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from perdure.app import open_home
+from perdure.app.goals.arguments.run_options import Reopening, RunOptions
 from perdure.app.goals.details import detail_of
 from perdure.app.wire.resources.parameters import GoalFilters
 from perdure.errors import Invalid
@@ -22,6 +24,7 @@ from perdure.interfaces.cli.goals.flags import (
     MaxIterations,
     MaxTokens,
     MaybeGoal,
+    PolicyOfGoal,
     Timeout,
     limits_of,
     refuse_both,
@@ -31,6 +34,7 @@ from perdure.interfaces.cli.goals.run_ui.run_ui import Showing, Stage, staged
 from perdure.kernel.events import Limits
 from perdure.kernel.loop import RunResult
 from perdure.minds.flow.scripts import is_of_script
+from perdure.tools.goal_policy import read_policy
 
 Reason = Annotated[
     str | None, typer.Option("--reason", metavar="TEXT", help="Why it is retried; recorded in the history.")
@@ -56,6 +60,7 @@ async def retry(  # noqa: PLR0913 (each is an option of the command)
     yes: Yes = False,
     reason: Reason = None,
     key: Key = None,
+    policy: PolicyOfGoal = None,
     jobs: Jobs = JOBS,
     max_iterations: MaxIterations = None,
     max_tokens: MaxTokens = None,
@@ -69,43 +74,40 @@ async def retry(  # noqa: PLR0913 (each is an option of the command)
     `perdure goal decide` settles it. A goal whose flow began other steps because of the failure is not retried.
     """
     refuse_both(json=options.json, jsonl=jsonl)
-    limits = limits_of(max_iterations, max_tokens, budget_usd, time_limit)
+    limits, judged_by = limits_of(max_iterations, max_tokens, budget_usd, time_limit), read_policy(policy)
     if is_of_several(goal, filters, is_all=all_) or goal is None:
         if key is not None or jsonl or limits != Limits():
             raise Invalid("--key, --jsonl and limits are for one goal: give its id.")
-        return await change_many(options, retry_verb(reason), filters, yes=yes)
+        return await change_many(options, retry_verb(reason, judged_by), filters, yes=yes)
     showing = Showing(options, is_jsonl=jsonl)
     if options.server is not None:
         from perdure.interfaces.cli.remote.runs import require_for_server, retry_at_server
 
         require_for_server({"--jobs": jobs != JOBS})
-        return await retry_at_server(showing, options.server, goal, limits, reason=reason, key=key)
-    only_reopened = await _of_script(options, goal, reason, limits, key)
+        return await retry_at_server(showing, options.server, goal, limits, reason=reason, key=key, policy=policy)
+    again = Reopening(reason, limits, key, policy=judged_by)
+    only_reopened = await _of_script(options, goal, again)
     if only_reopened is not None:
         return only_reopened
 
     async def act(stage: Stage) -> RunResult:
         run_options = stage.run_options(jobs)
         async with open_home(options.settings(), debug=options.verbose) as p:
-            result = await run_in_its_folder(
-                options,
-                p.goals,
-                goal,
-                lambda goal_id: p.goals.reopen(goal_id, run_options, reason=reason, limits=limits, key=key),
-            )
+            reopen = partial(p.goals.retries.reopen, options=run_options, again=again)
+            result = await run_in_its_folder(options, p.goals, goal, reopen)
             return await stage.settle_in_place(p.goals, result, run_options)
 
     return await staged(showing, act)
 
 
-async def _of_script(options: Options, goal: str, reason: str | None, limits: Limits, key: str | None) -> Answer | None:
+async def _of_script(options: Options, goal: str, again: Reopening) -> Answer | None:
     """Reopen a goal whose flow is defined in a script, which alone can run it; None for any other goal."""
     async with open_home(options.settings(), debug=options.verbose) as p:
         found = await p.goals.get(goal)
         if found.summary.mind != "flow" or not is_of_script((await p.goals.state(found.id)).begun.mind):
             return None
         with forks_offered(options):
-            result = await p.goals.reopen(found.id, reason=reason, limits=limits, key=key)
+            result = await p.goals.retries.reopen(found.id, RunOptions(), again)
         shown = await detail_of(p.goals, result.state)
     seen = shown.goal
     return Answer(shown.wire(), [f"{headline(seen)}, reopened", *next_lines(options, seen)])

@@ -91,7 +91,7 @@ Policy = Annotated[
     typer.Option(
         "--policy",
         metavar="PRESET",
-        help="What a model may do without asking in the new goal: ask (the default) or read-only.",
+        help="What a model may do without asking in the new goal: ask or read-only; default: setting policy.preset.",
     ),
 ]
 Yes = Annotated[

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from perdure.app.home.workdirs import is_own_workdir
+from perdure.app.wire.goal_detail import policy_line
 from perdure.app.wire.goal_view import GoalView
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import Answer, Table
@@ -85,6 +86,7 @@ def facts(seen: GoalView, state: GoalState, now_us: int) -> list[str]:
         "tags": ", ".join(goal.tags),
         "bot": goal.bot,
         "queue": goal.queue if goal.queue != "cli" else None,
+        "policy": policy_line(state),
         "child of": f"{parent.goal_id} ({parent.call_id})" if parent else None,
         "fork of": f"{origin.goal_id} at event {origin.seq}" if origin else None,
         "value": _value(state),

@@ -94,13 +94,17 @@ class ServerGoals:
         """
         return read_goal(await self._goals.resume(goal_id, limits=limits_wire(limits) or None))
 
-    async def retry(self, goal_id: str, limits: Limits, *, reason: str | None, key: str | None) -> GoalView:
+    async def retry(
+        self, goal_id: str, limits: Limits, *, reason: str | None, key: str | None, policy: str | None = None
+    ) -> GoalView:
         """Let the server retry a failed goal; with a key, once.
 
         Raises: NotFound; Conflict; Invalid; Exhausted
         """
         given = limits_wire(limits) or None
-        return read_goal(await self._goals.retry(goal_id, reason=reason, limits=given, key=key))
+        return read_goal(
+            await self._goals.retry(goal_id, reason=reason, limits=given, key=key, policy=policy_wire(policy))
+        )
 
     async def decide(self, goal_id: str, decision: str, *, call_id: str | None = None, value: Any = None) -> GoalView:
         """See GoalSteering.decide."""
@@ -120,10 +124,12 @@ class ServerGoals:
         at: int | None = None,
         *,
         take_key: bool = False,
+        policy: str | None = None,
         **place: Unpack[ForkPlace],
     ) -> GoalView:
         """See GoalSteering.fork."""
-        return read_goal(await self._goals.fork(await self._named(goal_id), at, take_key=take_key, **place))
+        name, judged_by = await self._named(goal_id), policy_wire(policy)
+        return read_goal(await self._goals.fork(name, at, take_key=take_key, policy=judged_by, **place))
 
     async def _named(self, name: str) -> str:
         """Return the id of the goal that a key has started; any other name as it is.
@@ -146,6 +152,11 @@ class ServerGoals:
             InboxRow("", each["kind"], each["payload"], "", moment_us(each["created_at"])) for each in detail["pending"]
         ]
         return ReceivedDetail(read_goal(detail, state), pending, children[::-1], None, received=detail)
+
+
+def policy_wire(preset: str | None) -> dict[str, str] | None:
+    """Return a policy as it is sent, if a preset is given."""
+    return None if preset is None else {"preset": preset}
 
 
 def limits_wire(limits: Limits) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from perdure.interfaces.cli.files import read_file
 from perdure.interfaces.cli.goals.run_ui.flows import arguments
 from perdure.interfaces.cli.goals.run_ui.run_ui import Showing
 from perdure.interfaces.cli.remote.following import run_at_server
-from perdure.interfaces.cli.remote.goals import ServerGoals, limits_wire
+from perdure.interfaces.cli.remote.goals import ServerGoals, limits_wire, policy_wire
 from perdure.kernel.events import Limits
 
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ async def resume_at_server(
     return await run_at_server(showing, url, start)
 
 
-async def retry_at_server(
-    showing: Showing, url: str, name: str, limits: Limits, *, reason: str | None, key: str | None
+async def retry_at_server(  # noqa: PLR0913 (each is an option of the command)
+    showing: Showing, url: str, name: str, limits: Limits, *, reason: str | None, key: str | None, policy: str | None
 ) -> Answer:
     """Retry a failed goal at a server, and follow it from where it had ended.
 
@@ -75,7 +75,7 @@ async def retry_at_server(
 
     async def start(goals: ServerGoals) -> tuple[GoalView, int]:
         found = await goals.get(name)
-        return await goals.retry(found.id, limits, reason=reason, key=key), found.summary.last_seq
+        return await goals.retry(found.id, limits, reason=reason, key=key, policy=policy), found.summary.last_seq
 
     return await run_at_server(showing, url, start)
 
@@ -89,8 +89,9 @@ def _body(wanted: "Wanted", limits: Limits) -> dict[str, Any]:
         what = {"plan": _text(read_file(wanted.plan, _LARGEST_PLAN), str(wanted.plan))}
     else:
         what = {"text": wanted.text or "", "shell": wanted.is_shell}
-    policy = {} if wanted.policy is None else {"policy": {"preset": wanted.policy}}
-    return {**what, **policy, "tags": list(wanted.tags), "limits": limits_wire(limits)}
+    policy = policy_wire(wanted.policy)
+    what |= {} if policy is None else {"policy": policy}
+    return {**what, "tags": list(wanted.tags), "limits": limits_wire(limits)}
 
 
 def _text(data: bytes, where: str) -> str:

@@ -68,6 +68,7 @@ class GoalSteering(Protocol):
         at: int | None = None,
         *,
         take_key: bool = False,
+        policy: str | None = None,
         **place: Unpack[ForkPlace],
     ) -> GoalView:
         """Make a goal that continues from a point of another one."""
