@@ -103,7 +103,7 @@ async def name_a_home(home: Path, barrier: Barrier, pipe: Connection) -> None:
 @pytest.mark.torture
 @pytest.mark.parametrize("found", [None, "", "0123456789abcdef0123456789abcdef 1:2"], ids=["none", "torn", "a copy's"])
 def test_of_many_processes_one_names_a_home(tmp_path: Path, found: str | None) -> None:
-    for number in range(torture_size(small=2)):
+    for number in range(torture_size(small=1)):
         home = tmp_path / str(number)
         home.mkdir()
         if found is not None:

@@ -22,10 +22,12 @@ Acknowledged = tuple[str, int, bytes]
 
 
 @asynccontextmanager
-async def open_goals(home: Path, url: str, *, lease_s: float = 30.0) -> AsyncIterator[Goals]:
-    """Open the goals of a home, with a lease as short as a test needs it."""
+async def open_goals(home: Path, url: str, *, lease_s: float = 30.0, ahead_s: float = 0.0) -> AsyncIterator[Goals]:
+    """Open the goals of a home, with a lease as short as a test needs it, and a clock ahead of that of others."""
     async with Perdure.open(home, database_url=url) as p:
-        leases = p.database.leases(boottime_s=SystemClock().boottime_s, is_dead=partial(is_dead, home))
+        leases = p.database.leases(
+            boottime_s=lambda: SystemClock().boottime_s() + ahead_s, is_dead=partial(is_dead, home)
+        )
         goals = Goals(home, p.database.state_store(), leases, lease_s=lease_s)
         try:
             yield goals

@@ -103,8 +103,10 @@ def test_a_question_with_a_near_deadline_is_asked_in_place(start: Start, ready: 
     assert (code, out) == (0, "no\n")
 
 
-@pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
-@pytest.mark.parametrize(("flow", "what"), [("asks", "/ask#0.1"), ("asks_in_a_block", "/timeout#0.1")])
+@pytest.mark.parametrize(
+    ("flow", "what", "term"),
+    [("asks", "/ask#0.1", "xterm-256color"), ("asks_in_a_block", "/timeout#0.1", "dumb")],
+)
 def test_a_deadline_that_passes_ends_the_question(start: Start, ready: Path, flow: str, what: str, term: str) -> None:
     (ready / "hurried.py").write_text(HURRIED)
     program = start("run", "--flow", f"hurried:{flow}", "--args", "[2]", term=term)
