@@ -54,7 +54,7 @@ class Standing:
 
     @property
     def is_elapsed(self) -> bool:
-        return self._decision is not None and self._decision.decision == "elapsed"
+        return self.last is not None and is_elapsed(self.last)
 
     @property
     def output(self) -> Any:
@@ -117,6 +117,11 @@ def standing(state: GoalState, step: str, retry: Retry = NO_RETRY, after: int = 
     return PENDING if last is None else _begun(state, last, attempt, retry)
 
 
+def is_elapsed(call: CallState) -> bool:
+    """Tell whether a wait, or the deadline of something, ended because its moment came."""
+    return call.decision is not None and call.decision.decision == "elapsed"
+
+
 def is_running(call: CallState) -> bool:
     """Say whether an open call is at work; one that is unknown or not approved waits for a decision instead."""
     return call.runs
@@ -131,7 +136,7 @@ def _is_final(call: Action, code: str) -> bool:
 def _begun(state: GoalState, last: CallState, attempt: int, retry: Retry) -> Standing:
     if last.is_open:
         return Standing("open", attempt, last)
-    if is_reopened(state, last) and is_cancelled_by_flow(last):
+    if is_reopened(state, last) and (is_cancelled_by_flow(last) or is_elapsed(last)):
         return Standing("again", attempt, last, is_reopened=True)
     if last.outcome is not None:
         return _tried(state, last, last.outcome, attempt, retry)

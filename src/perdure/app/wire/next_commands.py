@@ -15,7 +15,7 @@ from perdure.kernel.calls.cancellation import is_cancelled_by_flow
 from perdure.kernel.calls.children import open_children
 from perdure.kernel.calls.cleanup import is_cleaning_up
 from perdure.kernel.calls.decisions import missed_deadlines, timed_out
-from perdure.kernel.events import Ask, LimitName, Reopened, Wait
+from perdure.kernel.events import Ask, LimitName, Reopened, ToolCall, Wait
 from perdure.kernel.fold import GoalState
 from perdure.kernel.history.call_state import CallState
 from perdure.kernel.history.reopening import NotRetried, plan_retry
@@ -289,18 +289,22 @@ def _retry(goal: Summary, why: str = "Retry what failed, when the cause is fixed
 def _why_retried(state: GoalState, planned: Reopened) -> str:
     """Say what a retry does: which steps it calls again, and which wait for a decision."""
     repeated = [state.calls[call_id] for call_id in planned.again]
-    again = [call.call.step for call in repeated if not is_cancelled_by_flow(call)]
+    late = [call.call.step for call in repeated if not isinstance(call.call, ToolCall) and _has_passed(call)]
+    again = [each.call.step for each in repeated if not (is_cancelled_by_flow(each) or each.call.step in late)]
     cancelled = [call.call.step for call in repeated if is_cancelled_by_flow(call) and not call.is_child]
     children = [call.call.step for call in repeated if is_cancelled_by_flow(call) and call.is_child]
     unknown = [state.calls[call_id].call.step for call_id in planned.unknown]
     said = []
     if again:
         said.append(f"Retry {', '.join(again)}, which failed, when the cause is fixed.")
+    if late:
+        begins = "It also begins" if again else "Run the flow again. It begins"
+        said.append(f"{begins} {', '.join(late)} anew, whose deadline had passed.")
     if cancelled:
-        begins = "It also calls" if again else "Run the flow again when the bug is fixed. It calls"
+        begins = "It also calls" if said else "Run the flow again when the bug is fixed. It calls"
         said.append(f"{begins} {', '.join(cancelled)} again, which the flow had cancelled before it failed.")
     if children:
-        begins = "It also continues" if again or cancelled else "Run the flow again when the bug is fixed. It continues"
+        begins = "It also continues" if said else "Run the flow again when the bug is fixed. It continues"
         said.append(f"{begins} {', '.join(children)}, a child that the flow had cancelled before it failed.")
     if unknown:
         begins = "The goal then waits" if repeated else "Reopen the goal, which then waits"
@@ -308,6 +312,10 @@ def _why_retried(state: GoalState, planned: Reopened) -> str:
     if not said and state.begun.mind.kind == "flow":
         return "Run the flow again over its recorded steps, when the bug is fixed."
     return " ".join(said) or "Retry what failed, when the cause is fixed."
+
+
+def _has_passed(call: CallState) -> bool:
+    return call.decision is not None and call.decision.decision == "elapsed"
 
 
 def is_continued_by_fork(state: GoalState) -> bool:

@@ -48,7 +48,7 @@ def plan_retry(state: GoalState, *, by: str, reason: str | None = None, policy: 
     end = state.termination
     if end is None or state.status != "failed":
         raise _not_failed(state)
-    steps = _failed_calls(state) | _skipped_calls(state, end)
+    steps = _failed_calls(state) | _passed_deadlines(state, end) | _skipped_calls(state, end)
     named = _ended_by(state, end, steps)
     calls = [steps[step] for step in named]
     if state.begun.mind.kind == "flow":
@@ -131,6 +131,12 @@ def _failed_calls(state: GoalState) -> dict[str, CallState]:
     return {step: call for step, call in last.items() if _has_failed(call)}
 
 
+def _passed_deadlines(state: GoalState, end: Termination) -> dict[str, CallState]:
+    """Return the deadlines that the goal ended by: of a block, a question or a signal. They begin anew in a retry."""
+    last = {call.call.step: call for call in state.calls.values()}
+    return {step: last[step] for step in end.steps or () if step in last and _is_decided(last[step], "elapsed")}
+
+
 def _skipped_calls(state: GoalState, end: Termination) -> dict[str, CallState]:
     """Return the calls that the goal ended by because they were skipped with a value that the flow rejected."""
     last = {call.call.step: call for call in state.calls.values()}
@@ -196,7 +202,8 @@ def _refuse_after_compensation(state: GoalState, named: Collection[str]) -> None
 
     Raises: NotRetried
     """
-    failed = {step: call for step, call in _failed_calls(state).items() if step in named}
+    calls = _failed_calls(state) | ({} if state.termination is None else _passed_deadlines(state, state.termination))
+    failed = {step: call for step, call in calls.items() if step in named}
     reactions = {step: _begun_because_of(state, step, call) for step, call in failed.items()}
     first = next((step for step in failed if reactions[step]), None)
     if first is None:

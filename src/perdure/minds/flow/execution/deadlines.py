@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from perdure.errors import Invalid
 from perdure.minds.flow.requests import Pause, Request
+from perdure.minds.flow.steps.failed_steps import tag_with_steps
 
 if TYPE_CHECKING:
     from perdure.minds.flow.mind import FlowMind
@@ -50,7 +51,9 @@ class Deadline:
         if not self._has_passed:
             self._mind.forget(request)
         elif task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
-            raise TimeoutError(f"goal.timeout({self._seconds:g}) has passed.") from error
+            late = TimeoutError(f"goal.timeout({self._seconds:g}) has passed.")
+            tag_with_steps(late, [request.step])
+            raise late from error
 
     @property
     def has_passed(self) -> bool:

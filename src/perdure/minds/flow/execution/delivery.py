@@ -32,6 +32,7 @@ from perdure.minds.flow.execution.cleanup import Cleanup
 from perdure.minds.flow.execution.progress import Progress
 from perdure.minds.flow.requests import Pause, Request, is_id
 from perdure.minds.flow.steps.endings import failure_from, value_for
+from perdure.minds.flow.steps.failed_steps import tag_with_steps
 from perdure.minds.step_status import Standing, attempt_of, call_id, is_reopened, standing
 
 
@@ -157,8 +158,10 @@ class Delivery:
             detail = f"Step {request.step} failed: {found.why}."
             end = Termination("failed", detail, error=found.error, steps=(request.step,))
             self._progress.end = self._progress.end or end
-        elif found.is_elapsed and not _is_sleep(request):
-            request.answer.set_exception(TimeoutError(f"{request.step} has timed out."))
+        elif found.status == "done" and found.is_elapsed and not _is_sleep(request):
+            late = TimeoutError(f"{request.step} has timed out.")
+            tag_with_steps(late, [request.step])
+            request.answer.set_exception(late)
         elif found.status == "done":
             try:
                 request.answer.set_result(value_for(request, found))

@@ -17,6 +17,9 @@ def begin_fresh(progress: Progress, state: GoalState, now_us: int) -> tuple[list
         found = standing(state, request.step, request.retry)
         if found.status not in ("pending", "again") or request.attempts_begun > found.attempt:
             continue
+        if found.is_elapsed and _awaits_decision(state):
+            progress.fresh.append(request)  # it does not run out while a person decides what the retry does
+            continue
         due_us = found.due_us(now_us) if found.status == "again" else now_us
         if due_us > now_us:
             progress.fresh.append(request)
@@ -30,3 +33,9 @@ def begin_fresh(progress: Progress, state: GoalState, now_us: int) -> tuple[list
         else:
             actions.append(action)
     return actions, unrecorded, wakes
+
+
+def _awaits_decision(state: GoalState) -> bool:
+    """Tell whether a call that the last retry of the goal has reopened waits for a decision."""
+    reopened = state.reopenings[-1].unknown if state.reopenings else ()
+    return any(call_id in state.open_calls for call_id in reopened)
