@@ -139,6 +139,31 @@ def command(
     return register
 
 
+def with_options(
+    name: str, options: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Any] = dict
+) -> Callable[[Command], Command]:
+    """Give a command options that it shares with others; it gets what `read` makes of their values as `name`.
+
+    An option that is not given is None.
+    """
+
+    def add(fn: Command) -> Command:
+        @functools.wraps(fn)
+        async def call(common: Options, **arguments: Any) -> Answer:
+            given = {option: arguments.pop(option, None) for option in options}
+            return await fn(common, **{name: read(given)}, **arguments)
+
+        own = [each for each in inspect.signature(fn).parameters.values() if each.name != name]
+        shared = [
+            inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+            for option, kind in options.items()
+        ]
+        call.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
+        return call
+
+    return add
+
+
 def server_of(url: str | None, home: str | None) -> str | None:
     """Return the server that a call names, by its flag or else by the environment; None when it names a home."""
     return url if url is not None or home is not None else os.environ.get(URL_VARIABLE) or None

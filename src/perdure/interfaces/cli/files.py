@@ -1,5 +1,7 @@
 """Files that a command reads and writes for somebody: written wholly or not at all, and never read without a bound."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from perdure.errors import Conflict, Denied, Invalid, NotFound, from_os_error
@@ -12,29 +14,31 @@ def write_file(path: Path, data: bytes, *, force: bool) -> None:
 
     Raises: Conflict when it is there and not to be replaced; Denied; Unavailable.
     """
+    with new_file(path, force=force) as part:
+        part.write(data)
+
+
+@contextmanager
+def new_file(path: Path, *, force: bool) -> Iterator[PartFile]:
+    """Give a part of a file to write to; it gets its name when the block ends, with `force` in place of what has it.
+
+    Raises: Conflict when it is there and not to be replaced; Denied; Unavailable.
+    """
     if path.is_dir():
         raise Conflict(f"{path} is a folder; a file was expected.")
     if path.exists() and not force:
-        raise taken(path)
+        raise _taken(path)
     try:
         with part_file(path) as part:
-            part.write(data)
-            place(part, force=force)
+            yield part
+            if force:
+                part.replace()
+            else:
+                part.publish()
     except FileExistsError:
-        raise taken(path) from None
+        raise _taken(path) from None
     except OSError as error:
         raise from_os_error(f"{path} cannot be written", error) from error
-
-
-def place(part: PartFile, *, force: bool) -> None:
-    """Give a complete file its name; with `force`, in place of what has it now.
-
-    Raises: FileExistsError; OSError.
-    """
-    if force:
-        part.replace()
-    else:
-        part.publish()
 
 
 def read_file(path: Path, largest: int) -> bytes:
@@ -55,6 +59,6 @@ def read_file(path: Path, largest: int) -> bytes:
     return data
 
 
-def taken(path: Path) -> Conflict:
+def _taken(path: Path) -> Conflict:
     """Return the refusal to replace a file without --force."""
     return Conflict(f"{path} is there already and was left as it is. Choose another name, or give --force.")

@@ -1,16 +1,13 @@
 """The options that choose goals: the same for a list and for commands that change several goals."""
 
-import functools
-import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import typer
 
 from perdure.app.goals.query import STATUS_WORDS
 from perdure.app.wire.resources.parameters import GoalFilters
-from perdure.interfaces.cli.command import Command, Options
-from perdure.interfaces.cli.command_result import Answer
+from perdure.interfaces.cli.command import Command, with_options
 from perdure.interfaces.cli.completion import complete_bots, complete_statuses, complete_tags
 
 _TIME = "2h (ago), 2026-11-16, or 2026-11-16T08:00:00Z"
@@ -52,24 +49,9 @@ OF_SEVERAL = tuple(name for name in _OPTIONS if name != "key")
 """For commands that change several goals: a key names one."""
 
 
-def with_filters(names: tuple[str, ...] = ALL) -> "functools.partial[Command]":
+def with_filters(names: tuple[str, ...] = ALL) -> Callable[[Command], Command]:
     """Give a command the options of some filters; it gets what was given as `filters`."""
-    return functools.partial(_with_filters, names)
-
-
-def _with_filters(names: tuple[str, ...], fn: Command) -> Command:
-    @functools.wraps(fn)
-    async def call(options: Options, **arguments: Any) -> Answer:
-        given = {name: arguments.pop(name, None) for name in names}
-        return await fn(options, filters=_filters(given), **arguments)
-
-    own = [each for each in inspect.signature(fn).parameters.values() if each.name != "filters"]
-    more = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_OPTIONS[name])
-        for name in names
-    ]
-    call.__signature__ = inspect.Signature([*own, *more])  # type: ignore[attr-defined]
-    return call
+    return with_options("filters", {name: _OPTIONS[name] for name in names}, _filters)
 
 
 def _filters(given: Mapping[str, Any]) -> GoalFilters:

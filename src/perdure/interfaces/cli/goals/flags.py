@@ -1,11 +1,13 @@
 """The options that several commands for goals share, and what they mean."""
 
 import math
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
 from perdure.errors import Invalid
+from perdure.interfaces.cli.command import with_options
 from perdure.interfaces.cli.completion import complete_goals
 from perdure.kernel.events import Limits
 from perdure.minds.durations import read_timeout_s
@@ -62,30 +64,38 @@ Jobs = Annotated[int, typer.Option("--jobs", min=1, metavar="N", help="How many 
 Jsonl = Annotated[
     bool, typer.Option("--jsonl", help="Print each event of this run as one line of JSON, when it is durable.")
 ]
-MaxIterations = Annotated[
-    int | None, typer.Option("--max-iterations", min=1, metavar="N", help="Stop to ask after so many decisions.")
-]
-MaxTokens = Annotated[
-    int | None, typer.Option("--max-tokens", min=1, metavar="N", help="Stop to ask after so many tokens.")
-]
-BudgetUsd = Annotated[
-    float | None, typer.Option("--budget-usd", metavar="X", help="Stop to ask after so many dollars.")
-]
-Timeout = Annotated[
-    str | None,
-    typer.Option("--timeout", metavar="TIME", help="Stop to ask after so much time of its tools: 90s, 5m, 2h, 1d."),
-]
+Limited = Mapping[str, Any]
+"""The options of limits, as they were given."""
+_LIMITS: Mapping[str, Any] = {
+    "max_iterations": Annotated[
+        int | None, typer.Option("--max-iterations", min=1, metavar="N", help="Stop to ask after so many decisions.")
+    ],
+    "max_tokens": Annotated[
+        int | None, typer.Option("--max-tokens", min=1, metavar="N", help="Stop to ask after so many tokens.")
+    ],
+    "budget_usd": Annotated[
+        float | None, typer.Option("--budget-usd", metavar="X", help="Stop to ask after so many dollars.")
+    ],
+    "time_limit": Annotated[
+        str | None,
+        typer.Option("--timeout", metavar="TIME", help="Stop to ask after so much time of its tools: 90s, 5m, 2h, 1d."),
+    ],
+}
+with_limits = with_options("limited", _LIMITS)
+"""Gives a command the options of limits; it gets what was given as `limited`, for `limits_of`."""
 Resume = Annotated[bool, typer.Option("--resume", help="Resume the goal afterwards.")]
 
 
-def limits_of(iterations: int | None, tokens: int | None, usd: float | None, timeout: str | None) -> Limits:
+def limits_of(limited: Limited) -> Limits:
     """Make limits of what was given on the command line.
 
     Raises: Invalid
     """
+    usd, timeout = limited["budget_usd"], limited["time_limit"]
     if usd is not None and not (math.isfinite(usd) and usd > 0):
         raise Invalid(f"--budget-usd is a number above 0, found {usd:g}.")
-    return Limits(iterations, tokens, usd, None if timeout is None else _seconds(timeout))
+    seconds = None if timeout is None else _seconds(timeout)
+    return Limits(limited["max_iterations"], limited["max_tokens"], usd, seconds)
 
 
 def refuse_both(*, json: bool, jsonl: bool) -> None:

@@ -19,17 +19,15 @@ from perdure.interfaces.cli.goals.filters import told, with_filters
 from perdure.interfaces.cli.goals.flags import (
     BY_HASH,
     JOBS,
-    BudgetUsd,
     Jobs,
     Jsonl,
-    MaxIterations,
-    MaxTokens,
+    Limited,
     MaybeGoal,
     SeenGoal,
-    Timeout,
     filled,
     limits_of,
     refuse_both,
+    with_limits,
 )
 from perdure.interfaces.cli.goals.resume_due import resume_due
 from perdure.interfaces.cli.goals.run_ui.flows import resume_run
@@ -72,21 +70,19 @@ def _none(options: Options, filters: GoalFilters) -> str:
     return f"No goals yet. Start one: {exact(options, 'run', 'echo hello')}"
 
 
-async def resume(  # noqa: PLR0913 (each is an option of the command)
+@with_limits
+async def resume(
     options: Options,
     *,
+    limited: Limited,
     goal: MaybeGoal = None,
     due: Annotated[bool, typer.Option("--due", help="Resume all goals that slept and are due.")] = False,
     jobs: Jobs = JOBS,
-    max_iterations: MaxIterations = None,
-    max_tokens: MaxTokens = None,
-    budget_usd: BudgetUsd = None,
-    time_limit: Timeout = None,
     jsonl: Jsonl = False,
 ) -> Answer:
     """Resume a goal, with limits raised where they are given. A finished goal is returned unchanged."""
     refuse_both(json=options.json, jsonl=jsonl)
-    limits = limits_of(max_iterations, max_tokens, budget_usd, time_limit)
+    limits = limits_of(limited)
     if due == (goal is not None) or (due and (jsonl or limits != Limits())):
         raise Invalid("Give the id of a goal, or --due alone.")
     if due and options.server is not None:

@@ -18,16 +18,14 @@ from perdure.interfaces.cli.goals.display.timeline import headline
 from perdure.interfaces.cli.goals.filters import OF_SEVERAL, with_filters
 from perdure.interfaces.cli.goals.flags import (
     JOBS,
-    BudgetUsd,
     Jobs,
     Jsonl,
-    MaxIterations,
-    MaxTokens,
+    Limited,
     MaybeGoal,
     PolicyOfGoal,
-    Timeout,
     limits_of,
     refuse_both,
+    with_limits,
 )
 from perdure.interfaces.cli.goals.run_ui.flows import forks_offered, run_in_its_folder
 from perdure.interfaces.cli.goals.run_ui.run_ui import Showing, Stage, staged
@@ -51,9 +49,11 @@ def register(app: typer.Typer) -> None:
 
 
 @with_filters(OF_SEVERAL)
+@with_limits
 async def retry(  # noqa: PLR0913 (each is an option of the command)
     options: Options,
     *,
+    limited: Limited,
     filters: GoalFilters,
     goal: MaybeGoal = None,
     all_: All = False,
@@ -62,10 +62,6 @@ async def retry(  # noqa: PLR0913 (each is an option of the command)
     key: Key = None,
     policy: PolicyOfGoal = None,
     jobs: Jobs = JOBS,
-    max_iterations: MaxIterations = None,
-    max_tokens: MaxTokens = None,
-    budget_usd: BudgetUsd = None,
-    time_limit: Timeout = None,
     jsonl: Jsonl = False,
 ) -> Answer:
     """Retry a failed goal, or all failed goals that match the filters: call the failed steps again, and continue.
@@ -74,7 +70,7 @@ async def retry(  # noqa: PLR0913 (each is an option of the command)
     `perdure goal decide` settles it. A goal whose flow began other steps because of the failure is not retried.
     """
     refuse_both(json=options.json, jsonl=jsonl)
-    limits, judged_by = limits_of(max_iterations, max_tokens, budget_usd, time_limit), read_policy(policy)
+    limits, judged_by = limits_of(limited), read_policy(policy)
     if is_of_several(goal, filters, is_all=all_) or goal is None:
         if key is not None or jsonl or limits != Limits():
             raise Invalid("--key, --jsonl and limits are for one goal: give its id.")

@@ -17,15 +17,13 @@ from perdure.interfaces.cli.command_result import Answer
 from perdure.interfaces.cli.completion import complete_tags
 from perdure.interfaces.cli.goals.flags import (
     JOBS,
-    BudgetUsd,
     Jobs,
     Jsonl,
-    MaxIterations,
-    MaxTokens,
-    Timeout,
+    Limited,
     filled,
     limits_of,
     refuse_both,
+    with_limits,
 )
 from perdure.interfaces.cli.goals.goal import list_, resumed
 from perdure.interfaces.cli.goals.run_ui.flows import forks_offered, new_flow
@@ -102,9 +100,11 @@ Ephemeral = Annotated[
 ]
 
 
+@with_limits
 async def run(  # noqa: PLR0913 (each is an option of the command)
     options: Options,
     *,
+    limited: Limited,
     text: Text = None,
     plan: Plan = None,
     flow: FlowPath = None,
@@ -116,10 +116,6 @@ async def run(  # noqa: PLR0913 (each is an option of the command)
     list_goals: Annotated[bool, typer.Option("--list", help="List the newest goals.")] = False,
     shell: Annotated[bool, typer.Option("--shell", help="Let sh run the command line.")] = False,
     jobs: Jobs = JOBS,
-    max_iterations: MaxIterations = None,
-    max_tokens: MaxTokens = None,
-    budget_usd: BudgetUsd = None,
-    time_limit: Timeout = None,
     policy: Policy = None,
     yes: Yes = False,
     ephemeral: Ephemeral = False,
@@ -132,7 +128,7 @@ async def run(  # noqa: PLR0913 (each is an option of the command)
     """
     if ephemeral:
         keep_no_log()
-    limits = limits_of(max_iterations, max_tokens, budget_usd, time_limit)
+    limits = limits_of(limited)
     wanted = Wanted(
         *(text, plan, flow, args, key, resume),
         is_shell=shell,

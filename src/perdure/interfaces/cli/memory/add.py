@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from perdure.errors import Invalid
-from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.command import Options, command, with_options
 from perdure.interfaces.cli.command_result import Answer
 from perdure.interfaces.cli.memory.inputs import read_input
 from perdure.interfaces.cli.remote.opened import records_of
@@ -26,33 +26,39 @@ Input = Annotated[
     str | None,
     typer.Argument(metavar="[-]", help="`-`: read one JSON object, or one on each line, from standard input."),
 ]
-Kind = Annotated[
-    str | None, typer.Option("--type", metavar="TYPE", help="What it is: incident, revert, lesson, decision, fact, …")
-]
-Severity = Annotated[str | None, typer.Option("--severity", metavar="S", help="critical, high, medium or low.")]
-Paths = Annotated[
-    list[str] | None,
-    typer.Option("--path", metavar="PATH", help="A path in a repository, relative or absolute; may be repeated."),
-]
-Fingerprint = Annotated[
-    str | None, typer.Option("--fingerprint", metavar="F", help="What is equal for the same cause.")
-]
-Links = Annotated[
-    list[str] | None, typer.Option("--link", metavar="URL", help="Where more is to be found; may be repeated.")
-]
-Metadata = Annotated[
-    str | None, typer.Option("--metadata", metavar="JSON", help="Whatever else there is to say: a JSON object.")
-]
-Title = Annotated[str | None, typer.Option("--title", metavar="TEXT", help="What it is about, in a line.")]
-Summary = Annotated[str | None, typer.Option("--summary", metavar="TEXT", help="What is worth knowing.")]
-Repo = Annotated[
-    str | None,
-    typer.Option("--repo", metavar="REPO", help="owner/name (default with --path, --sha or --pr: that of origin)."),
-]
-Sha = Annotated[str | None, typer.Option("--sha", metavar="SHA", help="The commit.")]
-PullRequest = Annotated[int | None, typer.Option("--pr", metavar="N", min=0, help="The pull request.")]
-Source = Annotated[str | None, typer.Option("--source", metavar="TEXT", help="Who says so.")]
-Pinned = Annotated[bool, typer.Option("--pinned", help="Compaction never moves it away.")]
+_RECORD: Mapping[str, Any] = {
+    "kind": Annotated[
+        str | None,
+        typer.Option("--type", metavar="TYPE", help="What it is: incident, revert, lesson, decision, fact, …"),
+    ],
+    "title": Annotated[str | None, typer.Option("--title", metavar="TEXT", help="What it is about, in a line.")],
+    "summary": Annotated[str | None, typer.Option("--summary", metavar="TEXT", help="What is worth knowing.")],
+    "severity": Annotated[str | None, typer.Option("--severity", metavar="S", help="critical, high, medium or low.")],
+    "path": Annotated[
+        list[str] | None,
+        typer.Option("--path", metavar="PATH", help="A path in a repository, relative or absolute; may be repeated."),
+    ],
+    "fingerprint": Annotated[
+        str | None, typer.Option("--fingerprint", metavar="F", help="What is equal for the same cause.")
+    ],
+    "repo": Annotated[
+        str | None,
+        typer.Option("--repo", metavar="REPO", help="owner/name (default with --path, --sha or --pr: that of origin)."),
+    ],
+    "sha": Annotated[str | None, typer.Option("--sha", metavar="SHA", help="The commit.")],
+    "pr": Annotated[int | None, typer.Option("--pr", metavar="N", min=0, help="The pull request.")],
+    "source": Annotated[str | None, typer.Option("--source", metavar="TEXT", help="Who says so.")],
+    "link": Annotated[
+        list[str] | None, typer.Option("--link", metavar="URL", help="Where more is to be found; may be repeated.")
+    ],
+    "metadata": Annotated[
+        str | None, typer.Option("--metadata", metavar="JSON", help="Whatever else there is to say: a JSON object.")
+    ],
+    "pinned": Annotated[bool | None, typer.Option("--pinned", help="Compaction never moves it away.")],
+}
+"""The parts of a record, which `add` and `update` take as options."""
+_with_record = with_options("given", _RECORD)
+Given = Mapping[str, Any]
 _LARGEST_INPUT = 64 << 20
 
 
@@ -62,29 +68,18 @@ def register(app: typer.Typer) -> None:
         command(app, fn.__name__, server=True)(fn)
 
 
-async def add(  # noqa: PLR0913 (each is a part of a record)
+@_with_record
+async def add(
     options: Options,
     *,
+    given: Given,
     stdin: Input = None,
-    kind: Kind = None,
-    title: Title = None,
-    summary: Summary = None,
-    severity: Severity = None,
-    path: Paths = None,
-    fingerprint: Fingerprint = None,
-    repo: Repo = None,
-    sha: Sha = None,
-    pr: PullRequest = None,
-    source: Source = None,
-    link: Links = None,
-    metadata: Metadata = None,
-    pinned: Pinned = False,
     again: Annotated[bool, typer.Option("--again", help="Store it even if the same was stored within a day.")] = False,
 ) -> Answer:
     """Store a record; it is on stable storage when this ends. The same record within a day is stored once."""
-    record = _record(locals())
+    record = _record(given)
     if stdin is None:
-        return await _add_one(options, _of_repository(record, path or []), dedupe=not again)
+        return await _add_one(options, _of_repository(record, given["path"] or []), dedupe=not again)
     if stdin != "-":
         raise Invalid(f"{stdin!r} was not expected. Give the record by flags, or `-` to read standard input.")
     if record:
@@ -93,29 +88,18 @@ async def add(  # noqa: PLR0913 (each is a part of a record)
     return await (_add_one(options, records[0], dedupe=not again) if is_one else _add_all(options, records, not again))
 
 
-async def update(  # noqa: PLR0913 (each is a part of a record)
+@_with_record
+async def update(
     options: Options,
     *,
+    given: Given,
     key: Annotated[str, typer.Argument(metavar="KEY", help="A key of your own, or the whole id of a record.")],
-    kind: Kind = None,
-    title: Title = None,
-    summary: Summary = None,
-    severity: Severity = None,
-    path: Paths = None,
-    fingerprint: Fingerprint = None,
-    repo: Repo = None,
-    sha: Sha = None,
-    pr: PullRequest = None,
-    source: Source = None,
-    link: Links = None,
-    metadata: Metadata = None,
-    pinned: Pinned = False,
 ) -> Answer:
     """Store a record under a key; it supersedes the one that is there, and takes over what is not given.
 
     A superseded record is not found any more, and `show` still shows it. Compaction moves it into the archive.
     """
-    changes = _record(locals())
+    changes = _record(given)
     async with records_of(options) as memory:
         answer = await memory.writer.update(key, changes)
     return Answer(answer, [_updated(answer)])
@@ -142,7 +126,7 @@ def _updated(answer: "UpdatedRecord") -> str:
     return f"Added {answer['id']} under the key {answer['key']}{gone}."
 
 
-def _record(given: Mapping[str, Any]) -> JsonObject:
+def _record(given: Given) -> JsonObject:
     """Return what is given by flags."""
     record = {
         "type": given["kind"],
@@ -156,7 +140,7 @@ def _record(given: Mapping[str, Any]) -> JsonObject:
         "pr_number": given["pr"],
         "source": given["source"],
         "links": given["link"],
-        "metadata": _metadata(given["metadata"], is_pinned=given["pinned"]),
+        "metadata": _metadata(given["metadata"], is_pinned=bool(given["pinned"])),
     }
     return {key: value for key, value in record.items() if value not in (None, [])}
 

@@ -10,12 +10,11 @@ from typing import Annotated
 import typer
 
 from perdure.app.memory.memory import HomeMemory, open_memory
-from perdure.errors import Conflict, Invalid, NotFound, Unavailable, from_os_error
-from perdure.files.atomic import part_file
+from perdure.errors import Conflict, Invalid, NotFound, Unavailable
 from perdure.files.opening import open_input
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import Answer
-from perdure.interfaces.cli.files import place, taken
+from perdure.interfaces.cli.files import new_file
 from perdure.interfaces.cli.memory.inputs import empty_input, input_in_pieces
 from perdure.interfaces.cli.output.terminal import one_line
 from perdure.memory.record import JsonObject
@@ -151,20 +150,9 @@ async def _write(path: Path, lines: AsyncIterator[bytes], *, force: bool) -> int
 
     Raises: Conflict when it is there and not to be replaced; Denied; Unavailable.
     """
-    if path.is_dir():
-        raise Conflict(f"{path} is a folder; a file was expected.")
-    if path.exists() and not force:
-        raise taken(path)
     count = 0
-    try:
-        with part_file(path) as part:
-            with os.fdopen(part.fd, "wb", closefd=False) as file:
-                async for line in lines:
-                    count += 1
-                    file.write(line)
-            place(part, force=force)
-    except FileExistsError:
-        raise taken(path) from None
-    except OSError as error:
-        raise from_os_error(f"{path} cannot be written", error) from error
+    with new_file(path, force=force) as part, os.fdopen(part.fd, "wb", closefd=False) as file:
+        async for line in lines:
+            count += 1
+            file.write(line)
     return count

@@ -1,7 +1,5 @@
 """Those who follow a goal that another process or a server runs: its events are shown, and where it stands."""
 
-import asyncio
-
 from perdure.app.wire.goal_detail import GoalDetailView
 from perdure.app.wire.goal_view import GoalView
 from perdure.interfaces.cli.command_result import Answer
@@ -84,13 +82,7 @@ class Audience:
     async def close(self) -> None:
         """Leave the terminal as it was."""
         self.view.clear()
-        try:
-            async with asyncio.timeout(_PATIENCE_S):
-                await self._writer.drained()
-        except TimeoutError:
-            pass
-        finally:
-            self._writer.close()
+        await self._writer.finish(_PATIENCE_S)
 
 
 def _standing(goal: GoalView) -> str:

@@ -203,13 +203,7 @@ class Stage:
         """Leave the terminal as it was; one that is held, or a pipe that nobody reads, is not waited for."""
         if not is_clean:
             self.view.clear()
-        try:
-            async with asyncio.timeout(_PATIENCE_S):
-                await self._writer.drained()
-        except TimeoutError:
-            pass
-        finally:
-            self._writer.close()
+        await self._writer.finish(_PATIENCE_S)
 
     def _see(self, events: Sequence[Event], state: GoalState) -> None:
         self._state, self._seen = state, GoalView.of_state(state, queue=self._queue)

@@ -63,6 +63,16 @@ class Writer:
         self.do(done.set)
         done.wait(within_s)
 
+    async def finish(self, within_s: float) -> None:
+        """Wait for what was asked for, but not for a terminal that is held or a pipe that nobody reads; then close."""
+        try:
+            async with asyncio.timeout(within_s):
+                await self.drained()
+        except TimeoutError:
+            pass
+        finally:
+            self.close()
+
     def close(self) -> None:
         """End the thread after what was asked for; does not wait, because a terminal may be held for ever."""
         if self._thread is not None:
