@@ -13,6 +13,7 @@ import pytest
 from tests.interfaces.cli.interviews import WISH, YES, coding, said, written
 from tests.interfaces.cli.on_terminal import CTRL_C, ENTER, Start
 from tests.interfaces.cli.remote import Both
+from tests.interfaces.cli.terminal import Terminal
 from tests.interfaces.cli.test_remote_doors import losing_the_first_answer, whole
 
 
@@ -103,6 +104,15 @@ def test_an_answer_that_was_given_elsewhere_meanwhile_is_told(ada: Both) -> None
     [draft] = ada.same_json("draft", "list")["drafts"]
     assert ada.local("draft", "delete", draft["session_id"], "--yes") == 0
     assert ada.remote("draft", "resume", draft["session_id"], "--answers", written([YES])) == 3
+
+
+@pytest.mark.parametrize("command", ["skill list", "skill show x", "skill create x", "skill edit x"])
+def test_commands_of_skills_say_that_they_need_the_home(
+    command: str, perdure: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERDURE_URL", "http://127.0.0.1:1")
+    assert perdure(*command.split()) == 2
+    assert "Give --home, or unset PERDURE_URL" in perdure.err
 
 
 def test_nothing_is_made_where_the_command_was_typed(ada: Both) -> None:

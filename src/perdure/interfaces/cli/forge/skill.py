@@ -9,7 +9,7 @@ import click
 import typer
 
 from perdure.errors import Invalid, NotFound
-from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.command import AT_HOME, Options, command
 from perdure.interfaces.cli.command_result import Answer, Table
 from perdure.interfaces.cli.files import read_file
 from perdure.interfaces.cli.shell_hints import exact
@@ -17,10 +17,11 @@ from perdure.interfaces.cli.shell_hints import exact
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the tree."""
-    command(app, "list")(list_skills)
-    command(app, "ls")(list_skills)
-    for fn in (show, create, edit, validate):
-        command(app, fn.__name__)(fn)
+    command(app, "list", server=AT_HOME)(list_skills)
+    command(app, "ls", server=AT_HOME)(list_skills)
+    for fn in (show, create, edit):
+        command(app, fn.__name__, server=AT_HOME)(fn)
+    command(app, "validate")(validate)
 
 
 async def list_skills(options: Options) -> Answer:
