@@ -15,7 +15,7 @@ from hypothesis import settings
 
 from perdure import DatabaseClient
 from tests.postgres import DatabasePool, PostgresServer, start_postgres
-from tests.sql import PlainSql, plain_postgres, plain_sqlite
+from tests.sql import Connections, PlainSql
 
 # How long something takes is no test. The suite tries the same examples every time, a long run new ones.
 settings.register_profile("suite", deadline=None, derandomize=True)
@@ -148,11 +148,20 @@ def bots_url(postgres: PostgresServer) -> str:
     return _migrated(postgres.new_database(f"bots_{secrets.token_hex(6)}"))
 
 
+@pytest.fixture(scope="module")
+def connections() -> Iterator[Connections]:
+    """Connections of drivers that the tests of a module share."""
+    connections = Connections()
+    yield connections
+    connections.close()
+
+
 @pytest.fixture
-def sql(backend: str, request: pytest.FixtureRequest) -> Iterator[PlainSql]:
+def sql(backend: str, connections: Connections, request: pytest.FixtureRequest) -> Iterator[PlainSql]:
     """Plain SQL on a migrated database, through the driver alone; everything is rolled back afterwards."""
     url = request.getfixturevalue(f"migrated_{backend}")
-    with {"sqlite": plain_sqlite, "postgresql": plain_postgres}[backend](url) as plain:
+    begun = connections.sqlite(url) if backend == "sqlite" else connections.postgres(url)
+    with begun as plain:
         yield plain
 
 

@@ -95,25 +95,39 @@ def _pyformat(statement: str, names: Sequence[str] | Mapping[str, Any]) -> str:
     return statement
 
 
-@contextlib.contextmanager
-def plain_sqlite(path: str) -> Iterator[PlainSql]:
-    """Open a transaction on a SQLite file, and roll it back."""
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield _Sqlite(connection)
-    finally:
-        connection.execute("ROLLBACK")
-        connection.close()
+class Connections:
+    """One connection to each database that was asked for; tests use it one after the other."""
 
+    def __init__(self) -> None:
+        self._sqlite: dict[str, sqlite3.Connection] = {}
+        self._postgres: dict[str, psycopg.Connection[tuple[Any, ...]]] = {}
 
-@contextlib.contextmanager
-def plain_postgres(url: str) -> Iterator[PlainSql]:
-    """Open a transaction on a PostgreSQL database, and roll it back."""
-    connection = psycopg.connect(url)
-    try:
-        yield _Postgres(connection)
-    finally:
-        connection.rollback()
-        connection.close()
+    @contextlib.contextmanager
+    def sqlite(self, path: str) -> Iterator[PlainSql]:
+        """Begin a transaction on a SQLite file, and roll it back."""
+        if path not in self._sqlite:
+            self._sqlite[path] = sqlite3.connect(path, isolation_level=None)
+            self._sqlite[path].execute("PRAGMA foreign_keys = ON")
+        connection = self._sqlite[path]
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield _Sqlite(connection)
+        finally:
+            connection.execute("ROLLBACK")
+
+    @contextlib.contextmanager
+    def postgres(self, url: str) -> Iterator[PlainSql]:
+        """Begin a transaction on a PostgreSQL database, and roll it back."""
+        if url not in self._postgres:
+            self._postgres[url] = psycopg.connect(url)
+        connection = self._postgres[url]
+        try:
+            yield _Postgres(connection)
+        finally:
+            connection.rollback()
+
+    def close(self) -> None:
+        for sqlite in self._sqlite.values():
+            sqlite.close()
+        for postgres in self._postgres.values():
+            postgres.close()
