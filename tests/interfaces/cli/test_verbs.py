@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from perdure import failpoints
-from tests.interfaces.cli.terminal import Terminal
+from tests.interfaces.cli.terminal import Screen, Terminal
 from tests.test_docs import ROOT, blocks
 
 PLAN = """
@@ -110,6 +110,15 @@ def test_a_fork_may_be_run_at_once_and_be_forked_again(perdure: Terminal, answer
     fork = perdure.newest()
     assert perdure.json("goal", "fork", fork, "--at", "5")["forked_from"] == {"goal_id": fork, "seq": 5}
     assert perdure("goal", "replay", perdure.newest()) == 0
+
+
+def test_what_a_fork_repeats_is_broken_between_words_on_a_terminal(
+    perdure: Terminal, answered: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr("sys.stderr", screen := Screen())
+    assert perdure("goal", "fork", answered, "--before", "fetch") == 0
+    assert screen.lines == [f"fetch, send were done in {answered} and", "will be done again."]
 
 
 def test_a_fork_is_made_by_a_step_and_says_what_it_repeats(perdure: Terminal, answered: str) -> None:

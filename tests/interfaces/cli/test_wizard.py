@@ -324,6 +324,18 @@ def test_a_dumb_terminal_is_asked_by_numbers(start: Start) -> None:
     assert re.search(r"^  holds to: Never print secrets.*\n {12}Never call code done", program.seen, re.MULTILINE)
 
 
+def test_a_narrow_dumb_terminal_has_its_lines_broken_between_words(start: Start) -> None:
+    program = start("new", WISH, term="dumb", width=60)
+    program.until("back or ? [1]:")
+    program.press("Ada\n")
+    shown = program.until("back or ? [4]:")
+    assert "  4. Whatever the project uses: reads the project first and\n    follows its" in shown.replace("\r", "")
+    program.press(CTRL_C)
+    code, shown, _ = program.end()
+    kept = "Your answers are kept; what was only marked or typed is not.\nGo on where you were:\n"
+    assert (code, kept in shown.replace("\r", "")) == (130, True)
+
+
 @pytest.mark.parametrize("key", [CTRL_C, CTRL_D])
 def test_who_leaves_a_dumb_terminal_is_told_how_to_come_back(start: Start, key: str) -> None:
     program = start("new", WISH, term="dumb")

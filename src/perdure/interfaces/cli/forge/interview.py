@@ -15,6 +15,7 @@ from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.command_result import Answer
 from perdure.interfaces.cli.forge.asking import Asker, Listed, Pending, Restart, Suggested, read_answers
 from perdure.interfaces.cli.forge.made import built, unchanged
+from perdure.interfaces.cli.output.terminal import wrapped_for
 from perdure.interfaces.cli.prompts.plain import can_move_cursor
 from perdure.interfaces.cli.remote.ports.builder import BuilderPorts
 from perdure.interfaces.cli.shell_hints import exact
@@ -167,4 +168,4 @@ def _is_confirmed(session: SessionView, said: Any) -> bool:
 def _say_kept(again: str) -> None:
     with contextlib.suppress(OSError):  # a terminal that has gone
         kept = "Your answers are kept; what was only marked or typed is not. Go on where you were:"
-        print(f"\n{kept}\n  {again}", file=sys.stderr, flush=True)
+        print(f"\n{wrapped_for(kept, sys.stderr)}\n  {again}", file=sys.stderr, flush=True)

@@ -1,6 +1,7 @@
 """Questions with numbers, for a terminal that cannot move its cursor."""
 
 import re
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from perdure.forge.vocabulary import BuilderMode
 from perdure.interfaces.cli.forge.asking import Pending, Restart, first_choice, read_words, say, way_back
 from perdure.interfaces.cli.forge.layout import rows_of_config, rows_of_preview
 from perdure.interfaces.cli.forge.several import read_said
+from perdure.interfaces.cli.output.terminal import wrapped_for
 from perdure.interfaces.cli.prompts.plain import read_line, read_number
 
 _BACK = "back"
@@ -70,7 +72,7 @@ class Numbered:
         say(turn.question, *([f"  (your answer was: {said_before})"] if said_before else []))
         for number, option in enumerate(turn.options):
             hint = f" (suggested: {turn.suggestion.reason})" if turn.suggestion and number == first else ""
-            say(f"  {number + 1}. {option.label}: {option.description}{hint}")
+            say(wrapped_for(f"  {number + 1}. {option.label}: {option.description}{hint}", sys.stderr))
         numbers = "Numbers" if turn.multiple else "A number"
         own_words = ", your own words" if turn.allow_free_text else ""
         usual, shown = _usual(turn, said_before)

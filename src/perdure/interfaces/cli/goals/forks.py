@@ -18,7 +18,7 @@ from perdure.interfaces.cli.completion import complete_steps
 from perdure.interfaces.cli.goals.decisions import settled
 from perdure.interfaces.cli.goals.display.hints import next_lines
 from perdure.interfaces.cli.goals.flags import BY_HASH, Goal, PolicyOfGoal, Resume, SeenGoal
-from perdure.interfaces.cli.output.terminal import one_line
+from perdure.interfaces.cli.output.terminal import one_line, wrapped_for
 from perdure.interfaces.cli.remote.opened import goals_of
 from perdure.interfaces.cli.remote.ports.goals import GoalPorts
 from perdure.kernel.events import Event, ToolCall
@@ -111,10 +111,10 @@ async def fork(  # noqa: PLR0913 (one parameter for each option)
         made = await goals.steering.fork(goal, **place, repeat=repeat or (), take_key=take_key, policy=policy)
         again.extend(await _done_again(goals, goal, made))
         if again and not options.json:
-            print(_said_again(goal, again), file=sys.stderr)
+            print(wrapped_for(_said_again(goal, again), sys.stderr), file=sys.stderr)
         if resume and not options.json:
             for line in _voided(await goals.reader.history(made.id)):
-                print(line, file=sys.stderr)
+                print(wrapped_for(line, sys.stderr), file=sys.stderr)
         return made
 
     if resume:
