@@ -307,6 +307,8 @@ def test_a_model_that_cannot_be_one_is_refused(text: str) -> None:
     ("description", "name"),
     [
         ("a pomodoro timer that rings", "Pomodoro Timer"),
+        ("a timer for pasta", "Pasta Timer"),
+        ("I need a bot for our on-call rotation", "Rotation Responder"),
         ("another coding assistant, for Rust", "Rust Engineer"),
         ("Ich möchte einen Bot, der mir beim Kochen hilft", "Kochen Helper"),
         ("analyse our budget every month", "Budget Analyst"),

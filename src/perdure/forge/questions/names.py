@@ -29,9 +29,12 @@ _MADE = re.compile(
     re.IGNORECASE,
 )
 """What a person calls the bot: "a pomodoro timer"."""
+_LINKS = "that|which|who|for|about|with|to|in|of|on"
+_NOUN = rf"(?!(?:{_LINKS}|our|my|the|an?)\b)[^\W\d_]+"
+"""A word that can be part of what a person calls the bot; "timer for pasta" is not a name."""
 _IS = re.compile(
-    r"(?:i\s+(?:want|need|would\s+like)\s+)?(?:an?|my)\s+(?P<thing>(?:[^\W\d_]+\s+){1,2}[^\W\d_]+)"
-    r"(?=\s*(?:$|[.,;:!?\n]|\b(?:that|which|who|for|about|with|to|in|of|on)\b))",
+    rf"(?:i\s+(?:want|need|would\s+like)\s+)?(?:an?|my)\s+(?P<thing>(?:{_NOUN}\s+){{1,2}}{_NOUN})"
+    rf"(?=\s*(?:$|[.,;:!?\n]|\b(?:{_LINKS})\b))",
     re.IGNORECASE,
 )
 """The same with an unknown noun: "a bird watching friend"."""
