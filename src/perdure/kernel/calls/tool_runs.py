@@ -15,6 +15,7 @@ from perdure import failpoints
 from perdure.errors import PerdureError
 from perdure.kernel.deciding.admission import tool_for
 from perdure.kernel.events import Body, Happened, OutcomeUnknown, ToolCall, ToolError, ToolOutput
+from perdure.kernel.history.frozen import constructor
 from perdure.kernel.journal import Journal
 from perdure.kernel.ports import Clock, LeaseLost
 from perdure.kernel.recovery import EXHAUSTION, settle_once, told, unknown_if_lost
@@ -54,7 +55,7 @@ class ToolRuns:
         try:
             tool = tool_for(call, self._run_context.tools)
             environment = self.environment(call)
-            context = CallContext(
+            context = _call_context(
                 self._journal.goal_id,
                 call,
                 self._run_context.workdir,
@@ -133,3 +134,6 @@ def _level() -> int:
     """Return how serious an error of a tool is: one that comes of ending the call on purpose is to be expected."""
     task = asyncio.current_task()
     return logging.INFO if task is not None and task.cancelling() else logging.WARNING
+
+
+_call_context = constructor(CallContext)

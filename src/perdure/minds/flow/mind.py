@@ -15,6 +15,7 @@ from perdure.errors import Conflict, Invalid
 from perdure.kernel.calls.toolbox import Toolbox
 from perdure.kernel.events import Body, Termination, ToolCall
 from perdure.kernel.fold import Origin
+from perdure.kernel.history.frozen import constructor
 from perdure.kernel.mind import Proposal
 from perdure.kernel.ports import GoalState
 from perdure.minds.flow.body import context_of, ending, is_of, require_nothing_open, unwind
@@ -181,7 +182,7 @@ class FlowMind:
         actions, unrecorded, wakes = begin_fresh(progress, state, now_us)
         again_s = look_again_s(progress, callbacks)
         wake_us = min(wakes, default=None)
-        return Proposal(actions, unrecorded, cancelled, wake_us=wake_us, again_s=again_s, events=markers)
+        return _proposal(actions, unrecorded, cancelled, wake_us=wake_us, again_s=again_s, events=markers)
 
     def _fire_passed(self, state: GoalState, callbacks: FlowCallbacks) -> bool:
         """Let a deadline of the function pass that had passed when a worker died; tell whether there was any.
@@ -376,3 +377,6 @@ def _texts(wanted: Wanted) -> Sequence[Any]:
             return (signal,)
         case _:
             return ()
+
+
+_proposal = constructor(Proposal)

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from perdure.errors import Invalid
 from perdure.kernel.events import Action, Ask, Effect, ToolCall, ToolError, Wait
+from perdure.kernel.history.frozen import constructor
 from perdure.minds.flow.children import ChildGoal
 from perdure.minds.flow.values.arguments import are_same_arguments
 from perdure.minds.retry import NO_RETRY, Retry
@@ -135,7 +136,7 @@ class Request:
         name = call_id(self.step, attempt)
         match self.wanted:
             case Work(arguments=arguments, effect=effect, timeout_s=timeout_s):
-                return ToolCall(name, self.step, "step", arguments, effect, attempt, _until(timeout_s, moment))
+                return _tool_call(name, self.step, "step", arguments, effect, attempt, _until(timeout_s, moment))
             case ChildGoal() as child:
                 return child.call(name, self.step, attempt)
             case Question(question=question, options=options, timeout_s=timeout_s):
@@ -224,3 +225,6 @@ def step_context() -> Context:
     context = copy_context()
     context.run(BRANCH.set, None)
     return context
+
+
+_tool_call = constructor(ToolCall)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from perdure.errors import Invalid, Unavailable
 from perdure.kernel.events import Happened, ToolError, ToolOutput
 from perdure.kernel.history.call_state import CallState
+from perdure.kernel.history.frozen import constructor
 from perdure.kernel.recovery import BAD_RESULT, LOST_RESULT, WITHOUT_RESULT
 from perdure.kernel.tool import CallContext, Check, KnownOutput, ToolSpec, Used
 from perdure.minds.flow.current import STEP, CurrentStep
@@ -26,6 +27,7 @@ from perdure.minds.step_status import NOT_HAPPENED, TIMEOUT, wait_before_next_us
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+_tool_output = constructor(ToolOutput)
 
 
 class _Ended(NamedTuple):
@@ -79,7 +81,7 @@ class StepTool:
         duration_ms = round((loop.time() - begun_s) * 1000)
         call_ = context.call
         is_pure = call_.effect == "pure"
-        outcome = ToolOutput(
+        outcome = _tool_output(
             call_.call_id,
             ok=error is None,
             output=output,
