@@ -408,7 +408,6 @@ def test_a_model_is_written_by_its_own_configuration_and_serializers() -> None:
         (Callable[[], int], 3, 3),
         (list["Nowhere"], [1], [1]),  # type: ignore[name-defined] # noqa: F821 (that is the point)
         (Coroutine[Any, Any, Decimal], Decimal("1.0"), Decimal("1.0")),
-        (str, 5, 5),
     ],
     ids=str,
 )

@@ -46,7 +46,7 @@ from perdure.minds.flow.steps.endings import ended_without
 from perdure.minds.flow.steps.step_calls import DIRECT, StepCalls
 from perdure.minds.flow.steps.step_tool import StepTool
 from perdure.minds.flow.steps.user_errors import is_interrupt
-from perdure.minds.flow.values.values import read_arguments, result_to_json, to_json
+from perdure.minds.flow.values.values import flow_result_to_json, read_arguments, to_json
 from perdure.minds.flow.versions import Refusal, Versions
 from perdure.minds.retry import NO_RETRY, Retry
 from perdure.minds.step_status import standing
@@ -346,7 +346,7 @@ class FlowMind:
             result = await self._flow.fn(goal, *self._args, **self._kwargs)
             await require_nothing_open(goal, self._progress)
             self._progress.end = Termination(
-                "done", value=result_to_json(self._flow.fn, result, f"What {self._flow.name} returned")
+                "done", value=flow_result_to_json(self._flow.fn, result, f"What {self._flow.name} returned")
             )
         except BaseException as error:
             if self._progress.is_closed or is_interrupt(error):

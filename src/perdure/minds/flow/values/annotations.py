@@ -31,6 +31,15 @@ _CACHE = "__perdure_annotations__"
 _LONGEST_REASON = 200
 _AWAITED = {collections.abc.Awaitable, collections.abc.Coroutine}
 
+_SCALARS: Mapping[Any, type | tuple[type, ...]] = {
+    None: type(None),
+    type(None): type(None),
+    bool: bool,
+    int: int,
+    float: (float, int),
+    str: str,
+}
+
 
 class Annotation:
     """One annotation. Where it names nothing but JSON's own types, or cannot be used, a value is left as it is."""
@@ -104,6 +113,24 @@ class Annotation:
             return  # without pydantic, whose import takes a fifth of the time to start a flow
         if self._adapter is not None:
             self._validated(self._adapter, value, is_strict=self.is_json)
+
+    def fits_scalar(self, form: Any) -> bool:
+        """Tell whether a JSON form fits where the annotation is one type of JSON without parts; any other is not read.
+
+        It costs a look-up, so that it is affordable for every step.
+        """
+        return self._scalar is None or isinstance(form, self._scalar)
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether it is one type of JSON without parts; see `fits_scalar`."""
+        return self._scalar is not None
+
+    @functools.cached_property
+    def _scalar(self) -> type | tuple[type, ...] | None:
+        """What fits an annotation that is one type of JSON without parts, as for a type checker."""
+        is_hashable = self._hint is None or isinstance(self._hint, type)
+        return _SCALARS.get(self._hint) if is_hashable else None
 
     def is_of_type(self, value: Any) -> bool:
         """Tell whether a Python value is what the annotation names, without any conversion.

@@ -60,7 +60,28 @@ def result_to_json(fn: Callable[..., Any], value: Any, what: str) -> Any:
 
     Raises: Invalid, naming the type, when there is none.
     """
-    return _stored(value, annotations_of(fn).result, what, is_read=True)
+    annotation = annotations_of(fn).result
+    form = _stored(value, annotation, what, is_read=True)
+    if not annotation.fits_scalar(form):
+        raise Invalid(f"{what} does not fit its return annotation {annotation.name}: it is {type(value).__name__}.")
+    return form
+
+
+def flow_result_to_json(fn: Callable[..., Any], value: Any, what: str) -> Any:
+    """Return the JSON form of the result of a flow, which fits the return annotation.
+
+    A step whose result does not fit is recorded, and its flow gets the error. Nothing would report that of a flow.
+
+    Raises: Invalid, naming the type, when there is none, or it does not fit.
+    """
+    form = result_to_json(fn, value, what)
+    annotation = annotations_of(fn).result
+    try:
+        if not annotation.is_scalar:
+            annotation.validate(form)
+    except ValueError as error:
+        raise Invalid(f"{what} does not fit its return annotation {annotation.name}: {error}.") from error
+    return form
 
 
 def known_result_to_json(fn: Callable[..., Any], value: Any, what: str) -> Any:
