@@ -95,7 +95,7 @@ class Goals:
         `on_progress` is called with what the calls of the goal report while they run in the server, between the events.
         Of reports that follow each other quickly, some are left out; none is stored.
 
-        A connection that breaks is made again, up to so many times in a row (twelve are some forty seconds), and goes
+        A broken connection is opened again, up to `retries` times in a row (twelve are some forty seconds), and goes
         on after the last event that was given.
 
         Raises: NotFound; Denied; Conflict when the goal does not have the event `after_seq`; Unavailable when the

@@ -127,7 +127,7 @@ class Memory:
     async def forget(self, record_id: str) -> "DeletedRecord":
         """Remove a record for good, by its whole id.
 
-        Raises: NotFound; Conflict when somebody else rewrites the log.
+        Raises: NotFound; Conflict while another process rewrites the log.
         """
         return cast("DeletedRecord", await self._connection.data("DELETE", _record(record_id)))
 

@@ -136,7 +136,7 @@ class GoalState:
 
     @property
     def status(self) -> Status:
-        """Where the goal stands: it waits when all that is open waits for somebody."""
+        """The status of the goal: it waits when all open calls wait for a person, a signal, a timer or a child."""
         return self.status_when(self.waiting_for)
 
     def status_when(self, waiting_for: WaitingFor | None) -> Status:
@@ -214,7 +214,7 @@ def fold(events: Iterable[Event]) -> GoalState:
 
 
 def apply(state: GoalState, event: Event, body: Body | None = None) -> None:
-    """Take one more event into the state; whoever has just made it from a body gives that too.
+    """Apply one more event to the state; a caller that has just made it from a body passes that too.
 
     Raises: Damaged when it does not follow from what was before.
     """

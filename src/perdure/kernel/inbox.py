@@ -1,4 +1,4 @@
-"""What others have posted to a goal, turned into events by whoever owns it: in order of arrival, each exactly once."""
+"""Posts to a goal, turned into events by its owner: in order of arrival, each exactly once."""
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -53,7 +53,7 @@ class Handling:
 async def take_posts(journal: Journal, inbox: Inbox, handling: Handling, *, is_expected: bool = False) -> None:
     """Record what was posted, each row in the append that removes it; what runs is ended before a cancel ends the goal.
 
-    An approval is left to whoever runs the goal, and recorded right before the call begins: so a call that was approved
+    An approval is left to the run of the goal, and recorded right before the call begins: so a call that was approved
     and has no outcome is one that was begun. The end of a child whose call is being cancelled is dropped: the call is
     recorded as cancelled. A deadline that had passed when a row was posted is recorded before that row.
 

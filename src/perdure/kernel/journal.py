@@ -1,7 +1,7 @@
 """The history of one goal as its owner writes it: recorded in memory first, made durable by `commit`.
 
-Everything that was recorded since the last commit becomes durable in one append. After an append that failed nobody
-knows what is stored, so a journal that failed once fails ever after; whoever goes on loads anew.
+Everything that was recorded since the last commit becomes durable in one append. After a failed append it is unknown
+what is stored, so a journal that failed once always fails; the next run of the goal loads it again.
 """
 
 from collections.abc import Callable, Sequence
@@ -72,7 +72,7 @@ class Journal:
         self.start_key: str | None = None
         """The key of the start that created the goal here; None for a goal that was loaded."""
         self._woken_us = woken_us
-        """Since when the goal was due, if that is why it goes on. See Summary.due_us."""
+        """Since when the goal was due, if that is why it runs. See Summary.due_us."""
         self._deaths = deaths
         self._listeners: list[Listener] = []
         self.is_due_if_left = any(call.is_child for call in state.open_calls.values())
@@ -166,7 +166,7 @@ class Journal:
         return self._has_let_go
 
     def listen(self, listener: Listener) -> None:
-        """Tell somebody of every event from now on, when it is durable and not before."""
+        """Call a listener for every event from now on, after it is durable."""
         self._listeners.append(listener)
 
     def record(self, *bodies: Body, is_decision: bool = False, is_recovery: bool = False) -> None:
@@ -212,7 +212,7 @@ class Journal:
     async def commit(self, *, key: str | None = None, taken: Sequence[str] = (), release: bool = False) -> Appended:
         """Make all that was recorded durable, in one append; nothing happens when there is nothing to do.
 
-        Raises: Conflict when the goal is no longer ours; whatever the store raises.
+        Raises: Conflict when the goal is no longer ours; as the store.
         """
         if self._has_failed:
             raise Conflict(f"An append to {self.goal_id} failed before; load it again to go on.")

@@ -1,4 +1,4 @@
-"""The loop: decide, record the intents, run them, record the outcomes, until the goal ends or waits for somebody.
+"""The loop: decide, record the intents, run them, record the outcomes, until the goal ends or waits.
 
 N steps cost N + 1 commits: each outcome and the intents that follow from it are one append.
 """
@@ -87,9 +87,9 @@ class Loop:
 
     @property
     def active(self) -> Collection[str]:
-        """What goes on here, by name: the calls that run, work of the mind, a turn of the loop; nothing when it waits.
+        """The names of everything in progress: calls, work of the mind, a turn of the loop; empty while the loop waits.
 
-        For a test that owns the clock, and moves it when nothing goes on.
+        For a test that owns the clock, and advances it only when nothing is in progress.
         """
         mind = ["mind"] if self._decider.again_s is not None or self._decider.is_slow_at_work else []
         turn = [] if self._waking.is_at_rest else [TURN]
@@ -106,7 +106,7 @@ class Loop:
         self._call_in_loop(self._stop)
 
     def look(self) -> None:
-        """Look into the inbox: somebody has posted something."""
+        """Read the inbox: something was posted."""
         self._call_in_loop(self._look)
 
     def _call_in_loop(self, act: Callable[[], None]) -> None:
@@ -127,7 +127,7 @@ class Loop:
         self._waking.wake()
 
     async def run(self, *, is_resumed: bool) -> RunResult:
-        """Run until the goal has ended, waits for somebody, or was stopped.
+        """Run until the goal has ended, waits, or was stopped.
 
         Raises: Conflict when the goal is no longer ours; what runs is ended then.
         """
@@ -162,7 +162,7 @@ class Loop:
         return await self._is_given_back()
 
     async def _is_given_back(self) -> bool:
-        """Give the goal back before what somebody who died has left is begun again, when we are to stop already."""
+        """Release the goal, when the run is to stop already, before the calls that a dead worker left begin again."""
         if not self._is_stopping or self.journal.has_let_go():
             return False
         await self.journal.commit(release=True)

@@ -39,7 +39,7 @@ class Mind(Protocol):
     def is_slow(self) -> bool:
         """Whether a decision may take long, as an answer of a model does.
 
-        The history is durable before a slow mind is asked, and goes on meanwhile: outcomes, posts and timers are
+        The history is durable before a slow mind is asked, and grows meanwhile: outcomes, posts and timers are
         recorded. So it reads the state before it first awaits anything. A decision that is no longer wanted is
         cancelled; the mind may answer with what it has by then.
         """

@@ -71,12 +71,12 @@ class OwnerSilent(Owned):
 
 
 class LeaseLost(BaseException):
-    """The goal may be somebody else's by now; nothing of ours may catch it before the loop has ended what runs."""
+    """Another worker may own the goal by now; no code may catch this before the loop has ended the running calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """An append that is durable: the seq of its last event, and whether somebody has posted something meanwhile."""
+    """A durable append: the seq of its last event, and whether the inbox has new posts."""
 
     seq: int
     inbox_waiting: bool
@@ -213,7 +213,7 @@ class StateStore(Protocol):
     async def delete(self, goal_id: str, *, even_unfinished: bool = False) -> None:
         """Remove the events of a finished goal that has no forks; its row stays, without them, and its key is free.
 
-        With `even_unfinished`, a goal that has not finished is removed, too, whoever owns it: its owner, if there is
+        With `even_unfinished`, an unfinished goal is removed too, with or without an owner: its owner, if there is
         one, can append nothing more.
 
         Raises: NotFound; Conflict when it is not finished, or has forks.
@@ -289,7 +289,7 @@ class Changes(Protocol):
     """Which goals have changed, for processes that follow them."""
 
     async def changes(self, after: Any | None) -> ChangedGoals:
-        """Return which goals have got events since a mark, whoever wrote them; without one, only the present mark.
+        """Return which goals have new events since a mark, from any process; without a mark, only the present one.
 
         Every event that is durable when this is called was returned by a call before or is returned by this one, in
         whatever order concurrent transactions commit. A goal may be named that has got none: the seq tells.
@@ -440,7 +440,7 @@ class Clock(Protocol):
 
 
 class Ids(Protocol):
-    """Names that nobody else has."""
+    """Generates unique ids."""
 
     def event_id(self) -> str:
         """A UUIDv7."""

@@ -50,7 +50,7 @@ async def recover(
 
 
 async def give_up(journal: Journal, tools: Mapping[str, Tool]) -> None:
-    """End what is left of open calls, and call unknown what may have happened: nobody will go on with the goal.
+    """End what is left of open calls, and mark as unknown what may have happened: the goal will not be resumed.
 
     The tool of a flow's steps is not given: what they forked is ended when the goal of a dead worker is claimed.
     """

@@ -19,7 +19,7 @@ class RunContext:
     policy: Policy
     workdir: str
     is_ours: Callable[[], bool] = lambda: True
-    """Tells whether the lease is so fresh that nobody else can have the goal: a process may have been stopped."""
+    """Returns whether the lease is fresh enough that no other worker can own the goal."""
     park_after_s: float = 60.0
     """A goal that only sleeps for longer than this is given back, so that nothing is held meanwhile."""
     end_within_s: float = 10.0

@@ -71,7 +71,7 @@ class CallContext:
     left_s: Callable[[], float | None] = lambda: None
     """Returns how many seconds the call has left by its recorded timeout, by the clock; None without one."""
     require_ours: Callable[[], None] = lambda: None
-    """To be called right before something irrevocable begins. Raises: LeaseLost, which nobody but the loop catches."""
+    """To be called right before an irrevocable effect. Raises: LeaseLost, which only the loop catches."""
     note_used: Callable[["Used"], None] = lambda _used: None
     """To be called by a tool that raises or is cancelled, with what the call had used and recorded by then."""
     report: Callable[[Any], None] = lambda _value: None

@@ -17,7 +17,7 @@ STEP = "command"
 class CommandMind:
     """Runs the goal's text as one command line; see Mind.
 
-    Raises: Invalid when the text is no command.
+    Raises: Invalid when the text is not a command.
     """
 
     is_slow = False

@@ -62,7 +62,7 @@ class Retry:
             raise Invalid("Invalid retry: retry_on is empty, so nothing would be retried; leave it out for all errors.")
 
     def wait_us(self, failed: int, key: str) -> int:
-        """Return how long to wait after so many failed attempts, in microseconds; `key` names the last of them."""
+        """Return how long to wait after a number of failed attempts, in microseconds; `key` names the last one."""
         maximum = max(_LONGEST_S, self.initial) if self.maximum is None else self.maximum
         try:
             wait_s = min(self.initial * self.factor ** (failed - 1), maximum)

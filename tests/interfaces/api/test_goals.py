@@ -104,7 +104,7 @@ async def test_an_answer_lets_a_goal_of_the_server_go_on_by_itself(client: Clien
     (asked,) = [each for each in await client.goals.approvals() if each["goal_id"] == goal["id"]]
     assert (asked["kind"], asked["question"], asked["options"]) == ("question", "Publish?", ["yes", "no"])
     assert asked["decisions"] == ["answer"]
-    with pytest.raises(Invalid, match="no answer"):
+    with pytest.raises(Invalid, match="is not an answer"):
         await client.goals.decide(goal["id"], "answer", value="maybe")
     with pytest.raises(Conflict):
         await client.goals.decide(goal["id"], "retry")

@@ -78,7 +78,7 @@ def test_resume_goes_on_where_it_was(perdure: Terminal) -> None:
 def test_a_deleted_draft_is_gone_and_nobody_deletes_by_accident(perdure: Terminal) -> None:
     session_id = begun(perdure)
     assert perdure("draft", "delete", session_id) == 4
-    assert "nobody can be asked here. Give --yes." in perdure.err
+    assert "needs a confirmation. Give --yes." in perdure.err
     assert perdure("draft", "delete", session_id, "--yes") == 0
     assert perdure.out == f"Deleted {session_id}.\n"
     assert perdure("draft", "show", session_id) == 3

@@ -313,7 +313,7 @@ def test_ctrl_c_leaves_the_goal_to_the_server(both: Both, start: Start) -> None:
     program.until("running")
     program.press(CTRL_C)
     said = program.until("goal watch")
-    assert "goes on at" in said
+    assert "continues at" in said
     [goal] = both.same_json("goal", "list")["goals"]
     assert goal["status"] == "running"
     marker.touch()

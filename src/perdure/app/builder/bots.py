@@ -238,7 +238,7 @@ class Bots:
     async def delete(self, slug: str, seen: str | None = None, *, with_choices: bool = False) -> None:
         """Remove a bot with its files and all its versions; when `seen` is its `mark`, only if it is still so.
 
-        The number of a version does as well, as long as nobody has edited its files. With choices, what was chosen for
+        The number of a version works too, as long as its files were not edited. With choices, what was chosen for
         the bot is forgotten, too, and makes no suggestion any more.
 
         Raises: NotFound; Conflict when it is not what was seen.

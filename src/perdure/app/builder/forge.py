@@ -167,7 +167,7 @@ class Forge:
         """Answer the pending turn, and return the next; the same call, named by its key, answers one.
 
         Raises: Invalid when the answer does not fit; Conflict, with what is there now, when the expected revision is
-        not, or somebody else has answered at the same moment; otherwise as `get`.
+        not, or another client has answered at the same moment; otherwise as `get`.
         """
         held = self._sessions.take_held(session_id)
         if held is not None and once is None and expected_revision in (None, held[0].revision):
@@ -263,7 +263,7 @@ class Forge:
     ) -> AssemblyResult:
         """Build the bot that a session has come to; the config may be an edited one. A second call builds nothing.
 
-        Raises: NotFound; Invalid; Conflict when the session is not ready, was answered or deleted by somebody else
+        Raises: NotFound; Invalid; Conflict when the session is not ready, was answered or deleted by another client
         meanwhile, its bot was changed since it began, or the expected revision is not the one that is there.
         """
         session_id = known_form(session_id)
@@ -309,7 +309,7 @@ def _whole(config: BuilderConfig | Mapping[str, Any] | None) -> BuilderConfig | 
 
 
 def _require_revision(draft: BuilderDraft, state: BuilderState, expected: int | None) -> None:
-    """See that a session is where somebody has seen it.
+    """Check that a session is at the revision that the client has seen.
 
     Raises: Conflict, with what is there now.
     """

@@ -61,7 +61,7 @@ class SessionView:
 
 
 class SessionOver(Over):
-    """The session has made its bot, and is no draft any more."""
+    """The session has created its bot, and is no longer a draft."""
 
     def __init__(self, session_id: str, slug: str, number: int) -> None:
         super().__init__(f"The session {session_id} is over: it has made version {number} of the bot {slug}.")

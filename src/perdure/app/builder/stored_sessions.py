@@ -53,7 +53,7 @@ class StoredSessions:
             try:
                 draft = await self._drafts.save_draft(draft_of(resumed), draft.revision)
             except Conflict:
-                return await self.load(session_id)  # somebody else was quicker, and has kept it
+                return await self.load(session_id)  # another process was quicker and has saved it
         return draft, resumed
 
     async def save(self, state: BuilderState, before: BuilderDraft | None, once: IdempotentCall | None) -> SessionView:
@@ -69,7 +69,7 @@ class StoredSessions:
         return session_view(state, draft.revision)
 
     def _hold(self, draft: BuilderDraft, state: BuilderState) -> None:
-        """Hold what was kept last: whoever answers next need not read it, and the revision tells whether it is old."""
+        """Cache the saved state: the next answer need not read it, and the revision shows whether it is stale."""
         self._held[state.session_id] = draft, state
         while len(self._held) > MOST_HELD:
             del self._held[next(iter(self._held))]

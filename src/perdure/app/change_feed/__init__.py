@@ -1,1 +1,1 @@
-"""The change feed of a home: which goals have changed, whoever wrote them, for every surface; imports the kernel."""
+"""The change feed of a home: which goals have changed, in this process or another; imports the kernel."""

@@ -1,4 +1,4 @@
-"""Tells subscribers which goals have changed, whoever wrote them, by one watch of the store and one query for all.
+"""Notifies subscribers of changed goals, written by any process, with one watch of the store and one query for all.
 
 What this process appends is told at once. What other processes append is signalled by the store (NOTIFY, or
 `data_version` of SQLite), and read by one query, `Changes.changes`. The same query runs every `FALLBACK_S`, for
@@ -179,7 +179,7 @@ class ChangeFeed:
 
     def _report(self, progress: CallProgress) -> None:
         tail = self._tails.get(progress.goal_id)
-        if tail is not None and tail.last_seq:  # else nobody has seen an event yet that it could follow
+        if tail is not None and tail.last_seq:  # else no subscriber has seen an event yet that it could follow
             report = ProgressReport(progress.call_id, progress.text, tail.last_seq)
             for subscription in self._of_goal.get(progress.goal_id, ()):
                 subscription.report(report)

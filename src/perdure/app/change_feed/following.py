@@ -20,7 +20,7 @@ def follow_pages(feed: ChangeFeed, goal_id: str, after: int) -> AsyncGenerator[S
     It ends when the goal has ended; a goal that is reopened before all its events were read is followed to its next
     end. An empty page is yielded when nothing has happened for a while, or the subscribers of the feed were woken.
 
-    Raises: NotFound; Conflict, with `last_seq`, when the goal does not have so many events; Damaged; Unavailable.
+    Raises: NotFound; Conflict, with `last_seq`, when the goal has fewer events; Damaged; Unavailable.
     """
     return cast("AsyncGenerator[Sequence[Event], None]", follow_updates(feed, goal_id, after, with_progress=False))
 

@@ -1,4 +1,4 @@
-"""What somebody wants to be achieved, before it is a goal: a command, a plan or a flow with its arguments."""
+"""A goal before it is started: a command, a plan, a model's task, or a flow with its arguments."""
 
 import inspect
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ _SHOWN = 100
 
 @dataclass(frozen=True)
 class NewGoal:
-    """What somebody wants to be achieved, in which folder, and with how much."""
+    """What a new goal is to achieve, in which folder, and within which limits."""
 
     text: str
     mind: MindSpec

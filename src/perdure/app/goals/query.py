@@ -39,7 +39,7 @@ class GoalQuery:
 def goal_query(now_us: int, filters: GoalFilters) -> GoalQuery:
     """Return the query that filters stand for; a duration counts back from `now_us`.
 
-    Raises: Invalid, which says what is allowed; TypeError for a name that is no filter.
+    Raises: Invalid, which says what is allowed; TypeError for an unknown filter.
     """
     require_names(filters, GoalFilters)
     words = _words(filters.get("status"))

@@ -41,7 +41,7 @@ class GoalReader:
         self._clock = clock
         self._is_closed = False
         self.feed = ChangeFeed(store, store)
-        """Which goals change, whoever writes them."""
+        """The feed of changed goals."""
         self.changed = SharedViews(self._view_of, self.feed.seq_of)
         """Goals that the feed has reported."""
 
@@ -101,7 +101,7 @@ class GoalReader:
 
         One event is returned in any case, if there is one.
 
-        Raises: NotFound; Invalid; Conflict, with `last_seq`, when the goal does not have so many events.
+        Raises: NotFound; Invalid; Conflict, with `last_seq`, when the goal has fewer events.
         """
         self.require_open()
         after = validate.number("after", after, 0)
@@ -117,7 +117,7 @@ class GoalReader:
 
         A goal that is reopened before all its events were read is followed to its next end.
 
-        Raises: NotFound; Invalid; Conflict, with `last_seq`, when the goal does not have so many events.
+        Raises: NotFound; Invalid; Conflict, with `last_seq`, when the goal has fewer events.
         """
         async with aclosing(self.pages((await self._found(prefix)).goal_id, after)) as pages:
             async for page in pages:

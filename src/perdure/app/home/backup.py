@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 async def back_up(settings: Settings, path: Path) -> Manifest:
-    """Write one archive of database, bots, skills and memory while work goes on.
+    """Write one archive of database, bots, skills and memory while the home is in use.
 
     Raises: NotFound when there is nothing to back up; Conflict when the file exists; Denied; Unavailable.
     """

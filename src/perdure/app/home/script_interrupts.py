@@ -31,7 +31,7 @@ class Interrupted:
 
 
 def cut_off_steps(state: GoalState) -> tuple[str, ...]:
-    """Return the steps of a goal that is no longer run whose `once` calls have no outcome."""
+    """Return the steps whose `once` calls have no outcome, of a goal that no longer runs here."""
     running = [each.call for each in state.open_calls.values() if each.runs]
     return tuple(call.step for call in running if isinstance(call, ToolCall) and call.effect == "once")
 

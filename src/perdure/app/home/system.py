@@ -118,9 +118,9 @@ def is_dead(home: Path, worker_id: str) -> bool:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what dead workers left. A file goes while we hold its lock, so that nobody alive can hold it.
+    """Remove the files of dead workers. A file is removed under its lock, so that no living worker can hold it.
 
-    Ours is shared, as in `is_dead`: nobody who looks at the same moment takes us for the worker.
+    The lock is shared, as in `is_dead`: a process that looks at the same moment does not mistake us for the worker.
     """
     for path in folder.glob("*.lock"):
         with contextlib.suppress(OSError), shared_now(path) as is_free:

@@ -37,7 +37,7 @@ async def upgrade_home(settings: Settings, *, debug: bool = False) -> Upgraded:
             users = await _users(p) if 0 < before < health.head else users
     async with open_home(settings, debug=debug) as p:
         health = await p.database.health()
-        users &= await _users(p) if users else users  # whoever ended meanwhile needs no restart
+        users &= await _users(p) if users else users  # a process that ended meanwhile needs no restart
         return Upgraded(before, health, await p.database.tables(), sorted(users, key=str))
 
 

@@ -101,7 +101,7 @@ async def _problem(database: DatabaseClient, row: HistoryRow, *, most: int | Non
 
 
 async def _require_whole(database: DatabaseClient, row: HistoryRow, most: int | None) -> None:
-    """Check the events of a goal that are its own, page by page, at most so many of the last ones.
+    """Verify the last events of a goal, page by page, without those inherited from a parent.
 
     Raises: Damaged
     """

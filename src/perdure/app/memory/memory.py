@@ -76,7 +76,7 @@ class HomeMemory:
     async def add_once(self, record: Mapping[str, Any], once: "IdempotentCall") -> "wire.AddedRecord":
         """Store a record as `add` does; the same call, named by its key, stores one, and gets the same answer.
 
-        The id is chosen and kept under the key before anything is stored: whoever repeats the call, because it was
+        The id is chosen and kept under the key before anything is stored: a repeated call, because it was
         interrupted or at the same moment, stores the record under that id, and the second one finds it there.
 
         Raises: KeyTaken when its key was used for another call; Over when the record was removed since; otherwise
@@ -247,7 +247,7 @@ class HomeMemory:
         return await self._call(self._memory.rebuild)
 
     async def compact(self, *, retention_days: int | None = None, dry_run: bool = False) -> dict[str, Any]:
-        """Move records that are superseded, or older than the retention, into the archive, while work goes on.
+        """Move records that are superseded, or older than the retention, into the archive, while the memory is in use.
 
         Pinned records and the newest of each fingerprint stay. A dry run returns the same numbers and writes nothing.
 

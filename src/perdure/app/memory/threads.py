@@ -43,4 +43,4 @@ class MemoryThreads:
     def _ended(self, work: asyncio.Future[Any]) -> None:
         self._running.discard(work)
         if not work.cancelled():
-            work.exception()  # whoever waits gets it; if nobody does, it is no accident
+            work.exception()  # the waiting caller gets it; without one, asyncio must not log it as unhandled

@@ -316,7 +316,7 @@ class BackgroundRuns:
         return RunOptions(watch=watch, queue=self._queue_name, tell=None, parks_for_children=parks)
 
     def _ended(self, task: "asyncio.Task[RunResult]") -> None:
-        """Forget a task, and log what nobody else hears; what has failed is not tried again at once."""
+        """Remove a finished task, and log its error; a failed goal is not tried again at once."""
         run = self._running.pop(task)
         if task.cancelled():
             return

@@ -1,4 +1,4 @@
-"""The worker of a server: runs goals that nobody waits for at a terminal, and goes on with them when started anew."""
+"""The worker of a server: runs the goals of the queue `server`, and resumes them after a restart."""
 
 import contextlib
 import logging
@@ -84,7 +84,7 @@ class ServerWorker(BackgroundRuns):
     async def resume(
         self, prefix: str, limits: Limits | None = None, *, once: IdempotentCall | None = None
     ) -> GoalView:
-        """Go on with a goal here, whoever ran it before, and return it as soon as it is ours, or queued.
+        """Resume a goal here, and return it as soon as it is claimed or queued.
 
         The same call, named by its key, goes on once: then the goal is returned as it is.
 

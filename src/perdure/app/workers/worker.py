@@ -50,7 +50,7 @@ class LocalWorker:
         self._held: set[str] = set()
         self._are_runs_ended = False
         self._left: set[str] = set()
-        """Goals whose flow blocks its thread and was told to end: nobody may have them while that code can still run.
+        """Goals whose flow blocks its thread after it was cancelled: they stay claimed while that code can still run.
         """
         self.is_in_doubt = False
         """Whether this worker may own goals that it does not hold: a claim or a release of it has failed."""
@@ -139,7 +139,7 @@ class LocalWorker:
             finally:
                 try:
                     await _end(running)
-                finally:  # whoever cancels us again leaves nothing behind either
+                finally:  # also when this task is cancelled again
                     del self._loops[goal_id]
                     if thread is not None and thread.is_left:
                         self._left.add(goal_id)
@@ -171,7 +171,7 @@ class LocalWorker:
                 await self._end_chores()
 
     def is_sure(self) -> bool:
-        """Tell whether nobody else can have taken our goals: the lease was renewed less than two thirds of it ago."""
+        """Return whether no other worker can have claimed our goals: the lease was renewed within two thirds of it."""
         return self._clock.boottime_s() - self._renewed_s < self._lease_s * 2 / 3
 
     async def stay(self, worker: Worker) -> None:

@@ -108,7 +108,7 @@ def _misfit(errors: Sequence[Any]) -> Invalid:
 
 
 async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer whoever asks for a path, or a socket, that is not there."""
+    """Answer a request for an unknown path or socket."""
     error = NotFound("There is nothing at this path.")
     if scope["type"] == "websocket":
         await refuse(WebSocket(scope, receive, send), error)

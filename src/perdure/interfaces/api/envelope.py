@@ -78,7 +78,7 @@ def page(items: Sequence[Any], last: str | None, links: Mapping[str, str] | None
 
 
 def to_cursor(last: str) -> str:
-    """Hide a place in the list that was asked for from whoever might be tempted to make one up."""
+    """Encode a position in the requested list as an opaque cursor."""
     return base64.urlsafe_b64encode(f"{_list()} {last}".encode()).decode().rstrip("=")
 
 

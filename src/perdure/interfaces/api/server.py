@@ -56,9 +56,9 @@ class Address:
     heartbeat_s: float = HEARTBEAT_S
     """So often every socket is asked whether it is still there, and has so long to answer."""
     patience_s: float = PATIENCE_S
-    """So long somebody has to send a request whole, or to take some of what we send."""
+    """Timeout for a client to send a whole request, or to read a part of the response."""
     most_connections: int | None = None
-    """So many may be open at once; as the system allows when it is not said."""
+    """Maximum number of open connections; None for what the system allows."""
 
     @property
     def is_local(self) -> bool:
@@ -84,7 +84,7 @@ class Address:
 def bind(address: Address) -> socket.socket:
     """Listen at an address; port 0 takes a free one.
 
-    Raises: Invalid when others could reach it and nobody has said so; Unavailable when it is taken.
+    Raises: Invalid when other machines could reach it without `--expose`; Unavailable when it is in use.
     """
     for name in address.names:
         if not _NAME.fullmatch(name):

@@ -27,7 +27,7 @@ async def updates(served: Surface, line: Line, goal_id: str, after: int) -> Asyn
 
     A page is read when the one before was taken, so that a slow client delays no other client and nothing piles up.
 
-    Raises: NotFound; Conflict, with `last_seq`, when the goal does not have so many events.
+    Raises: NotFound; Conflict, with `last_seq`, when the goal has fewer events.
     """
     async with aclosing(served.p.goals.updates(goal_id, after)) as found:
         async for page in found:

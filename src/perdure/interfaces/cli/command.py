@@ -222,7 +222,7 @@ async def _end_rest() -> None:
         from perdure.app.home.system import keep_for_ever
 
         keep_for_ever(task)
-    # A thread cannot be ended. Whoever closes the loop would wait for those of its executor; see `main` for the rest.
+    # A thread cannot be ended. Closing the loop would wait for those of its executor; see `main` for the rest.
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
 
 

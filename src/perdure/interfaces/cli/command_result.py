@@ -53,7 +53,7 @@ class Answer:
 def print_answer(answer: Answer, *, as_json: bool) -> None:
     """Print an answer on standard output.
 
-    Raises: Unavailable when that cannot be written; BrokenPipeError when nobody reads it any more.
+    Raises: Unavailable when that cannot be written; BrokenPipeError when the reader has closed the pipe.
     """
     try:
         if not as_json:
@@ -80,7 +80,7 @@ def print_parts(parts: Sequence[str | Table]) -> None:
 
 
 def to_json(data: Mapping[str, Any]) -> str:
-    """The one JSON form of the command line; text that is no valid Unicode is escaped."""
+    """The one JSON form of the command line; text that is not valid Unicode is escaped."""
     return json.dumps(data, indent=2, ensure_ascii=True)
 
 

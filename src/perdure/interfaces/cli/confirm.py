@@ -27,10 +27,10 @@ def is_sure(question: str) -> bool:
 def require_sure(options: Options, about: str) -> None:
     """Let a person think again before something is deleted.
 
-    Raises: Conflict when nobody can be asked; Denied when the answer is no.
+    Raises: Conflict without a terminal; Denied when the answer is no.
     """
     if not can_ask(options):
-        raise Conflict("Nothing was deleted: what is deleted is gone, and nobody can be asked here. Give --yes.")
+        raise Conflict("Nothing was deleted: deletion cannot be undone and needs a confirmation. Give --yes.")
     print(one_line(about), file=sys.stderr)
     if not is_sure("Delete it for good?"):
         raise Denied("Nothing was deleted.")

@@ -79,7 +79,7 @@ def _common_last(arguments: Sequence[str]) -> list[str]:
 
 
 def leave_quietly() -> int:
-    """End without a word: whoever read our output has gone."""
+    """Exit silently: the reader of the output has closed the pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 1
 

@@ -1,4 +1,4 @@
-"""Files that a command reads and writes for somebody: written wholly or not at all, and never read without a bound."""
+"""Files that commands read and write for the user: written atomically, and read with a size limit."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -93,7 +93,7 @@ class ToolOutput:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeUnknown:
-    """A call was begun and nobody knows how it ended; it waits for a decision."""
+    """A call was started and its outcome is unknown; it waits for a decision."""
 
     call_id: str
     why: str

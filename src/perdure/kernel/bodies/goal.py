@@ -11,7 +11,7 @@ MindKind = Literal["command", "plan", "flow", "model"]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a goal may use; None is no limit."""
+    """How much a goal may use; None means unlimited."""
 
     iterations: int | None = None
     tokens: int | None = None

@@ -24,7 +24,7 @@ from perdure.moments import moment, moment_us
 
 _LONGEST_ANSWER = 100
 BY_PERSON: tuple[DecisionKind, ...] = ("approve", "deny", "answer", "retry", "skip", "abort")
-"""What somebody may decide; a timer's `elapsed` is the kernel's own."""
+"""The decisions that a person may take; a timer's `elapsed` is the kernel's own."""
 
 
 class TooLate(Conflict):
@@ -39,11 +39,11 @@ def choose(
     A question whose deadline, or that of a block around it, has passed at `now_us` takes no answer, also when that is
     not recorded yet.
 
-    Raises: Invalid when it is no decision, or no answer to the question; TooLate; Conflict when it fits nothing that
+    Raises: Invalid when it is not a decision, or not an option; TooLate; Conflict when it fits nothing that
     is open.
     """
     if kind not in BY_PERSON:
-        raise Invalid(f"{kind!r} is no decision; known are {', '.join(BY_PERSON)}.")
+        raise Invalid(f"{kind!r} is not a decision; use one of {', '.join(BY_PERSON)}.")
     late = _timed_out(state, now_us)
     fitting = [call for name, call in state.open_calls.items() if _fits(call, kind) and name not in late]
     chosen = [call for call in fitting if call_id in (None, call.call.call_id)]
@@ -54,7 +54,7 @@ def choose(
         raise _refusal(state, kind, call_id, [call.call.call_id for call in fitting])
     call = chosen[0].call
     if isinstance(call, Ask) and call.options is not None and value not in call.options:
-        raise Invalid(f"{value!r} is no answer to {call.question!r}; it has the options {', '.join(call.options)}.")
+        raise Invalid(f"{value!r} is not an answer to {call.question!r}; its options are {', '.join(call.options)}.")
     shown = fingerprint(chosen[0].payload) if kind in ("approve", "deny") else None
     return Decision(call.call_id, kind, value, shown_sha256=shown)
 

@@ -46,7 +46,7 @@ class ProgressFeed:
         self._listeners.append(listener)
 
     def report(self, call_id: str, value: Any) -> None:
-        """Take the progress of a call, from any thread; it is dropped when nobody listens."""
+        """Publish the progress of a call, from any thread; it is dropped without a listener."""
         if not self._listeners:
             return
         self._newest[call_id] = value

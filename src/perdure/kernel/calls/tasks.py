@@ -20,7 +20,7 @@ async def end_tasks(tasks: "Collection[asyncio.Task[Any]]", within_s: float | No
 
 
 def leave_alone(task: "asyncio.Task[Any]") -> None:
-    """Let nobody wait for a task that does not end: `asyncio.run` would, for ever."""
+    """Detach a task that does not end from its loop: `asyncio.run` would wait for it forever."""
     asyncio.tasks._unregister_task(task)  # noqa: SLF001 (documented, for those who extend asyncio)
     task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001 (we know that it is, and have said so)
     task.add_done_callback(_hear_nothing)

@@ -112,7 +112,7 @@ class Decider:
         return interrupted(self._state, proposal)
 
     async def end_slow(self) -> None:
-        """End a decision that is no longer wanted; nothing of it is recorded."""
+        """Cancel a decision in progress; nothing of it is recorded."""
         await self._deliberation.end(self._run_context.end_within_s)
 
     def judge_calls(self) -> None:

@@ -31,7 +31,7 @@ class Parted:
 
 
 def compare(left: Sequence[Event], right: Sequence[Event]) -> Parted:
-    """Find where two histories part; that one of them is a fork is no difference by itself."""
+    """Find where two histories diverge; being a fork is not a difference by itself."""
     left, right = _without_forks(left), _without_forks(right)
     same = takewhile(lambda pair: _meaning(pair[0]) == _meaning(pair[1]), zip(left, right, strict=False))
     common = sum(1 for _ in same)

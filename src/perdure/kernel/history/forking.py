@@ -79,7 +79,7 @@ def asked_point(events: Sequence[Event], asked: ForkRequest) -> int:
 def require_accepted(
     events: Sequence[Event], seq: int, asked: ForkRequest, children: ChildEffects = NO_CHILDREN
 ) -> None:
-    """Check that a fork at an event repeats nothing that nobody has asked for.
+    """Check that a fork at an event repeats no effect without `--repeat`.
 
     Calls that are open at that event are void in the fork, and their steps are called again; so are the steps that were
     begun after it. A `once` call that may have happened is repeated only if `repeat` names its step. What was done for
@@ -275,7 +275,7 @@ def _repeats(state: GoalState, steps: Iterable[str]) -> list[str]:
 
 
 def _quiet_points(events: Sequence[Event], children: ChildEffects) -> list[int]:
-    """Return the events where a goal goes on and no `once` call is open; the first event always is one."""
+    """Return the events after which a goal continues and no `once` call is open; the first event always is one."""
     state, quiet = fold(events[:1]), [events[0].seq]
     for event in events[1:]:
         apply(state, event)

@@ -130,7 +130,7 @@ def only_for(call: str, options: Any, allowed: Collection[str]) -> None:
 
 
 def timeout(given: Any) -> float | None:
-    """Validate a timeout in seconds; None is no timeout.
+    """Validate a timeout in seconds; None means without one.
 
     Raises: Invalid
     """
@@ -188,7 +188,7 @@ def awaitables(method: str, given: Sequence[Any]) -> Sequence[Awaitable[Any]]:
 
 
 def _never_awaited(given: Any) -> None:
-    """Let go of a coroutine that nobody will await, without a warning."""
+    """Close a coroutine that will not be awaited, without a warning."""
     if inspect.iscoroutine(given):
         given.close()
 

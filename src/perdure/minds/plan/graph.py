@@ -62,7 +62,7 @@ def _check_needs(step: PlanStep, fields: Fields, known: Mapping[str, PlanStep], 
     for need, node in zip(step.needs, fields.nodes["needs"].value, strict=True):
         if need not in known:
             hint = did_you_mean(need, [*known])
-            problems.add(line_of(node), f"Step {step.id!r} needs {need!r}, which is no step{hint}")
+            problems.add(line_of(node), f"Step {step.id!r} needs {need!r}, which is not a step{hint}")
 
 
 def _check_condition(step: PlanStep, fields: Fields, known: Mapping[str, PlanStep], problems: Problems) -> None:
@@ -75,7 +75,7 @@ def _check_condition(step: PlanStep, fields: Fields, known: Mapping[str, PlanSte
     if condition.step in known:
         sentence = f"The if of step {step.id!r} looks at {condition.step!r}; add that to its needs."
     else:
-        sentence = f"The if of step {step.id!r} looks at {condition.step!r}, which is no step"
+        sentence = f"The if of step {step.id!r} looks at {condition.step!r}, which is not a step"
         sentence += did_you_mean(condition.step, [*known])
     problems.add(fields.line_of("if"), sentence)
 
@@ -83,7 +83,7 @@ def _check_condition(step: PlanStep, fields: Fields, known: Mapping[str, PlanSte
 def _check_answer(
     step: PlanStep, condition: Condition, fields: Fields, known: Mapping[str, PlanStep], problems: Problems
 ) -> None:
-    """Note an answer that nobody can give; a step that could not be read may be anything."""
+    """Report an `if` on an answer that is not an option; a step that could not be read may be anything."""
     work = known[condition.step].work if condition.step in known else None
     if condition.answer is None or work is None:
         return

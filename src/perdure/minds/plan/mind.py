@@ -21,7 +21,7 @@ class PlanMind:
 
     A failed step lets begun ones come to their end, retries included, and starts only steps whose `if` asks for a
     failure: one that asks for a skipped step is not among them, because a failure skips what would have run.
-    A question or a pause that nobody needs any more does not keep a failed goal from ending.
+    A question or a pause that is no longer needed does not keep a failed goal from ending.
     """
 
     is_slow = False

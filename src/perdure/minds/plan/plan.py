@@ -36,7 +36,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Wait for so many seconds, or until a moment; one of the two."""
+    """Wait for a number of seconds or until a moment; exactly one of the two is given."""
 
     seconds: float | None = None
     until_us: int | None = None

@@ -45,7 +45,7 @@ class Progress:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left to do; a failed goal does not wait for questions and pauses that nobody needs."""
+        """Whether nothing is left to do; a failed goal does not wait for questions and pauses that no step needs."""
         return self._unsettled == (sum(map(self._only_waits, self._open)) if self.is_failing else 0)
 
     def look(self) -> None:

@@ -38,7 +38,7 @@ class Problems:
     found: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, line: int, sentence: str) -> None:
-        """Note a problem; nobody reads more than so many, so that then it is enough.
+        """Add a problem; after a maximum number of problems, parsing stops.
 
         Raises: Invalid
         """
@@ -110,7 +110,7 @@ class Fields:
 def compose(text: str, name: str) -> Node:
     """Read a YAML text into nodes.
 
-    Raises: Invalid when it is no YAML, or YAML that plans do not use.
+    Raises: Invalid when it is not YAML, or YAML that plans do not allow.
     """
     if len(text.encode(errors="surrogatepass")) > MAX_BYTES:
         raise refusal(name, 1, f"The file is larger than {MAX_BYTES // 1024} KiB.")

@@ -1,4 +1,4 @@
-"""What somebody gave to `p.goals`, seen to before anything is looked up or recorded."""
+"""Validates the arguments of `p.goals`, before anything is read or recorded."""
 
 import math
 import re

@@ -43,7 +43,7 @@ ON_EVERY_ANSWER = {
 
 
 class _Gone(Exception):
-    """Whoever asked went away before the body was whole: a part of it is not what they wanted done."""
+    """The client disconnected before the body was complete; a partial body must not be acted on."""
 
 
 class Gate:
@@ -125,7 +125,7 @@ class Gate:
         )
 
     def _require_origin(self, scope: Scope, headers: Headers, shown_by: Literal["bearer", "cookie"]) -> None:
-        """See that it is not a page from elsewhere that asks, with the cookie of whoever looks at it."""
+        """Reject cross-origin requests, which a foreign page could send with the user's cookie."""
         is_upgrade = scope["type"] == "websocket"
         changes = not is_upgrade and scope["method"] not in _SAFE_METHODS
         is_stream = not is_upgrade and wants_stream(headers)
@@ -213,7 +213,7 @@ def _too_large() -> TooLarge:
 
 
 async def _whole_body(receive: Receive) -> bytes:
-    """Read a body; one that is somewhat too large is read and thrown away, so that whoever sends it hears the answer.
+    """Read a body; a slightly oversized one is read and discarded, so that the client receives the answer.
 
     Raises: TooLarge; _Gone.
     """
@@ -235,7 +235,7 @@ async def _whole_body(receive: Receive) -> bytes:
 
 
 def _as_get(scope: Scope) -> Scope:
-    """Let HEAD be what GET is: whoever speaks HTTP for us leaves out the body.
+    """Treat HEAD as GET: the HTTP server leaves out the body.
 
     Not of a stream, which has no end to wait for, and not of a login, which would use up its code.
     """

@@ -8,7 +8,7 @@ from perdure.app.workers.background import MOST_RUNNING
 from perdure.tools.exec.descriptors import MOST_FILES
 
 ACCEPTED_AT_ONCE = 16
-"""The event loop accepts so many connections in one turn, before any of them is counted."""
+"""The number of connections that the event loop may accept in one turn, before any of them is counted."""
 
 _TURNS_TO_CLOSE = 4
 """A connection is accepted, made, refused and closed in a turn of the event loop each."""
@@ -20,7 +20,7 @@ _FILES_OF_OURS = 128
 """Database, readers, memory, locks, logs, listener, event loop, and what a request opens for a moment."""
 
 RESERVE = _FILES_OF_OURS + MOST_RUNNING * _FILES_PER_GOAL + ACCEPTED_AT_ONCE * _TURNS_TO_CLOSE
-"""So many files are never used for connections: the goals that may run at once need them."""
+"""The number of file descriptors reserved for running goals and never used for connections."""
 
 LEAST_CONNECTIONS = 16
 

@@ -25,7 +25,7 @@ MOST_HEADERS = 100
 """A request has at most this many headers: one of 4 bytes takes a hundred times that in memory."""
 
 MOST_PARTS = 4096
-"""A body comes in so many parts at most: a chunk of one byte costs as much as one of a thousand."""
+"""Maximum number of chunks of a body: a chunk of one byte costs as much as one of a thousand."""
 
 _END_OF_HEADERS = re.compile(rb"\n\r?\n")
 _FOLDED_LINE = re.compile(rb"\n[ \t]")
@@ -85,14 +85,14 @@ def _require_plain_http_1_0(request: h11.Request) -> None:
 
 
 class PatientHttp(H11Protocol):
-    """Ends a connection on which no whole request comes in time, or whose answer nobody takes."""
+    """Ends a connection that does not send a whole request in time, or does not read its response."""
 
     config: "Config"
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self.logger = log
-        self.access_log = False  # uvicorn asks its logger, whoever has changed that
+        self.access_log = False  # uvicorn derives it from its logger's level, which another package may have changed
         self.conn = StrictConnection(h11.SERVER, DEFAULT_MAX_INCOMPLETE_EVENT_SIZE)
         self.app_state = {**self.app_state, ON_TOKEN: self._trust}
         self._is_half_closed = False

@@ -99,7 +99,7 @@ class Farewell:
 
 
 class Allowance:
-    """How often something may happen: some at once, and then so many a second."""
+    """A rate limit: a burst, then a number per second."""
 
     def __init__(self, at_once: int, per_second: float) -> None:
         self._at_once = at_once

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from perdure.interfaces.api.protocols.config import Config
 
 MOST_FRAGMENTS = 1024
-"""A message comes in so many parts at most; empty ones cost a byte or two, and count towards no size."""
+"""Maximum number of fragments of a message; empty ones cost a byte or two and do not count towards its size."""
 
 CONTROL_FRAMES_AT_ONCE = 32
 CONTROL_FRAMES_PER_SECOND = 10.0
@@ -69,7 +69,7 @@ class PatientSocket(WebSocketsSansIOProtocol):
 
     def _refuse(self) -> None:
         self.close_sent = self.handshake_initiated = self.handshake_complete = True
-        self.transport.write(refusal(BrokenRequest("This is no request for a WebSocket.")))
+        self.transport.write(refusal(BrokenRequest("The request is not a WebSocket handshake.")))
         self.transport.close()
 
     def shutdown(self) -> None:
@@ -98,7 +98,7 @@ class PatientSocket(WebSocketsSansIOProtocol):
             super().keepalive_timeout()
 
     def handle_ping(self) -> None:
-        """Answer, unless so many answers wait to be taken already that there is no end to them."""
+        """Send an answer, unless too many answers already wait to be read."""
         answer = self.conn.data_to_send()
         if self._may_control() and self.writable.is_set():
             self.transport.write(b"".join(answer))

@@ -77,13 +77,13 @@ def _seen(if_match: str | None) -> list[str] | None:
 
 
 def _slug_before(cursor: str | None) -> str | None:
-    """Raises: Invalid when it is no cursor of a list of bots."""
+    """Raises: Invalid when it is not a cursor of a list of bots."""
     last = from_cursor(cursor)
     return None if last is None else require_slug(last)
 
 
 def _number_before(cursor: str | None) -> int | None:
-    """Raises: Invalid when it is no cursor of a list of versions."""
+    """Raises: Invalid when it is not a cursor of a list of versions."""
     last = from_cursor(cursor)
     if last is not None and not re.fullmatch(r"[1-9][0-9]{0,8}", last):
         raise Invalid("This cursor is none of a list of versions; leave it out to begin anew.")
@@ -170,7 +170,7 @@ async def delete_bot(
 ) -> Response:
     """Delete a bot with its files and all its versions. With `If-Match`, only if it is unchanged.
 
-    The number of a version, in quotes, stands for that version as long as nobody has edited its files.
+    The number of a version, in quotes, matches that version as long as its files were not edited.
     """
     seen = _seen(if_match)
     if seen is None:

@@ -89,7 +89,7 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 
 @router.post("", operation_id="start_goal", status_code=201, response_model=_GOAL, responses=refusals(404, 429))
 async def create_goal(body: GoalBody, served: Served, once: Called) -> Response:
-    """Start a goal; it runs in the server, and goes on when that is started anew.
+    """Start a goal; it runs in the server, and resumes when the server is restarted.
 
     It is durable when this answers. A command or a plan runs in a folder of its own, `work/<id>` in the home.
     When 64 goals run, it is queued: until it runs, `status` is `interrupted` and `detail` says that it is queued. When
@@ -234,7 +234,7 @@ async def signal(goal_id: GoalId, body: SignalBody, served: Served, once: Called
 
 
 async def _gone_on(served: Surface, goal: GoalView) -> Response:
-    """Answer with a goal that was told something; one of the server's goes on by itself."""
+    """Answer with a goal that something was posted to; the server resumes its own goals by itself."""
     served.worker.nudge()
     return await _reply(served, goal)
 
@@ -294,7 +294,7 @@ def _flow(path: str, args: list[Any] | dict[str, Any], imports: Sequence[str]) -
 
 
 def _last_event_id(given: str | None, after_seq: int) -> int:
-    """Return where a stream goes on: what was seen last counts, if that is a seq of ours."""
+    """Return the seq after which a stream continues: the last one seen, if it is a valid seq."""
     seq = None if given is None else _seq(given)
     return after_seq if seq is None else max(seq, after_seq)
 

@@ -31,7 +31,7 @@ router = APIRouter(prefix="/memory", tags=["memory"], route_class=JsonRoute)
 _RECORDS = f"{BASE}/memory/records"
 _LARGEST = 2**63 - 1
 _DEEPEST = 10_000
-"""So far cursors lead; whoever wants more has to ask for something else."""
+"""Maximum offset of a cursor; a query with more results must be narrowed."""
 _BUDGET_MS = 50.0
 _LONGEST_BUDGET_MS = 10_000.0
 _MS_PER_PLACE = 0.5
@@ -208,7 +208,7 @@ def _link(record_id: str) -> str:
 def _places_before(cursor: str | None) -> int:
     """Return how many matches were on the pages before.
 
-    Raises: Invalid when it is no cursor of a list of matches.
+    Raises: Invalid when it is not a cursor of a list of matches.
     """
     last = from_cursor(cursor)
     found = re.fullmatch(r"after ([1-9][0-9]{0,4})", last or "")

@@ -1,1 +1,1 @@
-"""The sockets: one loop each, and nothing that piles up for whoever does not read."""
+"""The sockets: one loop each, with a bounded queue for clients that do not read."""

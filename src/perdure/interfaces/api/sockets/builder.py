@@ -261,7 +261,7 @@ async def _said(received: str | None) -> Any:
 
 
 def _reply_to(received: str | None) -> Plain:
-    """Name the frame that a refusal is for, by its id, whatever else is wrong with it; somebody waits for that.
+    """Return the id of a rejected frame, whatever else is wrong with it: its sender waits for a reply to that id.
 
     A large frame is not read a second time: that would be done on the event loop.
     """

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 _PAGE = 200
 _MOST_TOLD = 500
-"""So many goals are remembered as they were told last, so that none is told twice the same."""
+"""Number of goals whose last sent state is kept, so that an unchanged one is not sent again."""
 
 
 @router.websocket("/ws/goals/{goal_id}")

@@ -1,4 +1,4 @@
-"""Who answers a turn when nobody sits at a terminal: a list of answers, or whoever takes what is suggested."""
+"""Answers turns without a terminal: from a list of answers, or by the suggested option."""
 
 import re
 import sys
@@ -27,7 +27,7 @@ class Asker(Protocol):
     """Answers turns."""
 
     async def wish(self) -> str:
-        """Return what a bot is to be for. Raises: Invalid where nobody could say it."""
+        """Return the description of the bot. Raises: Invalid when there is none and no person can be asked."""
         ...
 
     async def answer(self, session: SessionView) -> Any:
@@ -44,7 +44,7 @@ class Asker(Protocol):
     def refused(self, error: PerdureError, pending: "Pending | None" = None) -> None:
         """Say why an answer was not taken; it is asked for again.
 
-        Raises: the error, with what is pending now, where nobody could say another.
+        Raises: the error, with the pending turn, when no other answer can be given.
         """
         ...
 

@@ -35,7 +35,9 @@ def register(app: typer.Typer) -> None:
 
 
 async def list_bots(
-    options: Options, *, limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most so many.")] = 50
+    options: Options,
+    *,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Maximum number of entries.")] = 50,
 ) -> Answer:
     """List the bots."""
     bots = [bot.wire() for bot in await opened.list_bots(options, limit=limit)]

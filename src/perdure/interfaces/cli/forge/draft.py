@@ -25,7 +25,9 @@ def register(app: typer.Typer) -> None:
 
 
 async def list_drafts(
-    options: Options, *, limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most so many.")] = 50
+    options: Options,
+    *,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Maximum number of entries.")] = 50,
 ) -> Answer:
     """List the drafts, the newest change first."""
     drafts = [draft.wire() for draft in await opened.list_drafts(options, limit=limit)]

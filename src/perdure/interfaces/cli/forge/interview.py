@@ -24,9 +24,9 @@ _INTERRUPTED = 130
 
 
 def asker_for(options: Options, answers: Path | None, *, is_content: bool) -> Asker:
-    """Return who answers: a file, whoever is content with everything, or the person at the terminal.
+    """Return what answers the turns: a file, the suggestions (`--yes`), or the person at the terminal.
 
-    Raises: Invalid when there is nobody.
+    Raises: Invalid without any of them.
     """
     content = Suggested() if is_content else None
     if answers is not None:
@@ -161,7 +161,7 @@ async def wished(builder: BuilderPorts, asker: Asker) -> SessionView:
 
 
 def _is_confirmed(session: SessionView, said: Any) -> bool:
-    """Raises: Invalid when it is no answer at all."""
+    """Raises: Invalid when it is not an answer."""
     return isinstance(session.turn, ReadyToAssemble) and read_answer(said) == Confirm(confirm=True)
 
 

@@ -184,7 +184,7 @@ async def decide(
     ] = None,
     resume: Resume = False,
 ) -> Answer:
-    """Settle a call whose outcome nobody knows."""
+    """Settle a call whose outcome is unknown."""
     call, kind = (None, decision[0]) if len(decision) == 1 else (decision[0], decision[-1])
     filled(call)
     if len(decision) > 2 or kind not in DECISIONS:
@@ -211,7 +211,7 @@ def _in_folder_of(options: Options, goal: GoalView) -> AbstractContextManager[No
 
 
 def _only_cut_off(state: GoalState) -> CallState | None:
-    """Return the only call that is open, if nobody has looked yet whether it happened."""
+    """Return the only open call, if its outcome is unknown and was not checked yet."""
     calls = list(state.open_calls.values())
     return calls[0] if len(calls) == 1 and calls[0].runs and isinstance(calls[0].call, ToolCall) else None
 

@@ -68,17 +68,17 @@ Limited = Mapping[str, Any]
 """The options of limits, as they were given."""
 _LIMITS: Mapping[str, Any] = {
     "max_iterations": Annotated[
-        int | None, typer.Option("--max-iterations", min=1, metavar="N", help="Stop to ask after so many decisions.")
+        int | None, typer.Option("--max-iterations", min=1, metavar="N", help="Pause and ask after N decisions.")
     ],
     "max_tokens": Annotated[
-        int | None, typer.Option("--max-tokens", min=1, metavar="N", help="Stop to ask after so many tokens.")
+        int | None, typer.Option("--max-tokens", min=1, metavar="N", help="Pause and ask after N tokens.")
     ],
     "budget_usd": Annotated[
-        float | None, typer.Option("--budget-usd", metavar="X", help="Stop to ask after so many dollars.")
+        float | None, typer.Option("--budget-usd", metavar="X", help="Pause and ask after X US dollars.")
     ],
     "time_limit": Annotated[
         str | None,
-        typer.Option("--timeout", metavar="TIME", help="Stop to ask after so much time of its tools: 90s, 5m, 2h, 1d."),
+        typer.Option("--timeout", metavar="TIME", help="Pause and ask after this much time of its tools: 90s, 5m, 2h, 1d."),
     ],
 }
 with_limits = with_options("limited", _LIMITS)

@@ -216,7 +216,7 @@ def _side_by_side(left: str, lefts: Sequence[Event], right: str, rights: Sequenc
 
 
 def _told(events: Sequence[Event]) -> list[tuple[str, str]]:
-    """Say what happened; that a fork began is no happening beside the events of its parent."""
+    """Describe an event; the `goal` event of a fork is left out beside the events of its parent."""
     return [(str(event.seq), _about(event)) for event in events if event.seq == 1 or event.type != "goal"][:_SHOWN]
 
 

@@ -23,7 +23,7 @@ from perdure.minds.flow.scripts import is_of_script, run_again
 
 _AT_ONCE = 50
 _PATIENCE_S = 1.0
-TAKEN = "another process goes on with it"
+TAKEN = "another process resumes it"
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class _Waking:
     interrupts: Interrupts
 
     async def all_due(self) -> list[Told]:
-        """Go on with every goal that is due, so many at once; what is with one is no hindrance for the others."""
+        """Resume every goal that is due, a bounded number at once; the failure of one does not affect the others."""
         told: dict[str, Told] = {}
         slots = asyncio.Semaphore(_AT_ONCE)
 
@@ -139,7 +139,7 @@ def _why(result: RunResult) -> str:
 
 
 async def _looked_at(goals: Goals, before: GoalView) -> GoalView | None:
-    """Return a goal when somebody else has it or had it meanwhile: to lose that race is no failure."""
+    """Return a goal that another process has claimed meanwhile: losing that race is not a failure."""
     try:
         now = await goals.find(before.summary.goal_id)
     except NotFound:

@@ -100,7 +100,7 @@ async def backup(
         Path | None, typer.Argument(metavar="PATH", help="The archive to write; a dated name when not given.")
     ] = None,
 ) -> Answer:
-    """Write one archive of database, bots, skills and memory, while work goes on."""
+    """Write one archive of database, bots, skills and memory while the home is in use."""
     moment = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     target = Path(os.path.abspath((path or Path(f"perdure-{moment}.tar.gz")).expanduser()))
     settings = options.settings()

@@ -127,7 +127,7 @@ def _read_key(options: Options, name: str) -> str:
     """
     if sys.stdin.isatty() and options.no_input:
         raise Invalid(
-            f"There is nobody to ask for the key. Give it on standard input: perdure model login {name} < FILE"
+            f"There is no terminal to ask for the key. Give it on standard input: perdure model login {name} < FILE"
         )
     key = getpass.getpass(f"Key of {name} (not shown): ") if sys.stdin.isatty() else sys.stdin.readline(_LONGEST_LINE)
     if not key.strip():

@@ -38,7 +38,9 @@ async def revert(
             "--since", metavar="WHEN", help="No commit before: 30d, 2026-11-15; memory.retention_days when left out."
         ),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="At most so many.")] = 200,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="Maximum number of entries.")
+    ] = 200,
     repo: Repo = None,
     strict: Strict = False,
 ) -> Answer:
@@ -90,7 +92,9 @@ async def goals(
         list[str] | None, typer.Argument(metavar="ID", help="Goals, by their ids; the newest that have ended if none.")
     ] = None,
     failed: Annotated[bool, typer.Option("--failed", help="Only goals that did not end well.")] = False,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="At most so many.")] = 100,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, max=1000, help="Maximum number of entries.")
+    ] = 100,
     strict: Strict = False,
 ) -> Answer:
     """Take in how goals ended. Alone among these commands, it opens the database."""

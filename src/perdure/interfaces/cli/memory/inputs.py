@@ -28,7 +28,7 @@ _LOOK_S = 0.1
 def standard_input() -> BinaryIO:
     """Return the stream.
 
-    Raises: Invalid when whoever started us closed it.
+    Raises: Invalid when it is closed.
     """
     if sys.stdin is None:
         raise Invalid("Standard input was expected, but it is closed.")
@@ -65,7 +65,7 @@ def empty_input(source: str = "Standard input") -> Invalid:
 def input_in_pieces(size: int) -> Iterator[Iterator[bytes]]:
     """Lend the pieces of standard input to a thread; when the block ends, so does the wait for more of them.
 
-    Raises: Invalid when whoever started us closed it.
+    Raises: Invalid when it is closed.
     """
     is_over = Event()
     try:
@@ -81,7 +81,7 @@ def _pieces(stream: BinaryIO, size: int, is_over: Event) -> Iterator[bytes]:
             if not (piece := read(size)):
                 return
             yield piece
-    raise InterruptedError("Nobody waits for the rest of standard input.")
+    raise InterruptedError("The command no longer waits for the rest of standard input.")
 
 
 def _has_something(stream: BinaryIO) -> bool:

@@ -129,10 +129,10 @@ async def _known(memory: RecordReader, record: str) -> dict[str, Any] | None:
 def _ask(options: Options, about: list[str]) -> None:
     """Let a person think again.
 
-    Raises: Conflict when nobody can be asked; Denied when the answer is no.
+    Raises: Conflict without a terminal; Denied when the answer is no.
     """
     if not can_ask(options):
-        raise Conflict("Nothing was forgotten: it cannot be undone, and nobody can be asked here. Give --yes.")
+        raise Conflict("Nothing was forgotten: it cannot be undone and needs a confirmation. Give --yes.")
     print("\n".join(about), file=sys.stderr)
     if not is_sure("Forget it for good?"):
         raise Denied("Nothing was forgotten.")

@@ -41,7 +41,7 @@ def with_section(options: Options, found: Mapping[str, Any], target: str | None)
 
 
 def _printed(text: str) -> list[str]:
-    """Print somebody's text byte for byte for the next program; only on a terminal it is left to be made fit for one.
+    """Print a text byte for byte for the next program; only on a terminal control characters are escaped.
 
     Raises: Unavailable
     """

@@ -64,7 +64,7 @@ async def import_(
 ) -> Answer:
     """Add every record of a file whose id is not there yet.
 
-    Exit 2 when a line is no record, 4 when an id is taken by another record; the other lines are added. A forgotten
+    Exit 2 when a line is not a record, 4 when an id is taken by another record; the other lines are added. A forgotten
     record is not added again.
     """
     async with open_memory(options.settings()) as memory:

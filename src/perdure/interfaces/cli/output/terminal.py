@@ -76,7 +76,7 @@ def width_of(text: str) -> int:
 
 
 def cut_to(text: str, columns: int) -> str:
-    """Cut a text to so many columns; what was cut ends with an ellipsis."""
+    """Cut a text to a number of columns; a cut text ends with an ellipsis."""
     if width_of(text) <= columns:
         return text
     kept, room = [], columns - 1

@@ -29,13 +29,13 @@ _ENDS_A_RUN = ("person", "signal", "limit", "hold", "message", "model")
 """What a run does not wait for: the command ends, and says how the goal continues."""
 
 Start = Callable[[ServerGoals], Awaitable[tuple[GoalView, int]]]
-"""Lets a server run a goal; returns it, and the seq of the last event that is no news to the person."""
+"""Lets a server run a goal; returns it, and the seq of the last event that was already shown."""
 
 
 async def run_at_server(showing: Showing, url: str, start: Start) -> Answer:
     """Let a server run a goal, and show its events until it ends or waits for a person; it ends with the goal's code.
 
-    Ctrl-C ends the command alone: the goal goes on at the server, and the command that follows it is said.
+    Ctrl-C ends only the command: the goal continues on the server, and the command that follows it is printed.
 
     Raises: what `start` raises; Unavailable when the server is gone, with the command that follows the goal.
     """
@@ -44,7 +44,9 @@ async def run_at_server(showing: Showing, url: str, start: Start) -> Answer:
         try:
             return await _followed(showing, goals, goal.id, after, is_run=True)
         except asyncio.CancelledError:
-            print(f"Interrupted. The goal goes on at {url}. {_watching(showing, goal.id)}", file=sys.stderr, flush=True)
+            print(
+                f"Interrupted. The goal continues at {url}. {_watching(showing, goal.id)}", file=sys.stderr, flush=True
+            )
             return Answer(goal.wire(), exit_code=INTERRUPTED)
 
 

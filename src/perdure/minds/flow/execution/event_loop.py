@@ -17,7 +17,7 @@ from perdure.minds.flow.execution.timer_order import TimerPlan
 _QUIET_TURNS = 12
 """How many turns of a loop that does not show its callbacks must pass without a request of the flow."""
 _MOST_TURNS, _PATIENCE_S = 1_000, 0.05
-"""A flow that does not rest for so many turns, and so long, polls for something."""
+"""A flow that stays active for this many turns of the event loop, and this long, counts as polling."""
 _CANCELLING_TURNS = 25
 """A flow that anyio cancels in every turn is at rest when it has neither asked for nor cancelled anything for so many
 turns: what it asks for in `finally` is cancelled by one of these, and a task group of asyncio never stops to wake up.

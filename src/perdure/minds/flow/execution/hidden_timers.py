@@ -17,7 +17,7 @@ _ADVICE = (
     " goal.signal."
 )
 _ALLOWED = frozenset({"_set_result_unless_cancelled"})
-"""The callback of asyncio.sleep, which is no deadline: a flow that is run again sleeps again."""
+"""The callback of asyncio.sleep, which is not a deadline: a flow that is run again sleeps again."""
 
 
 def refuse_deadlines(loop: Any, is_of_flow: Callable[[Context | None], bool]) -> Callable[[], None]:

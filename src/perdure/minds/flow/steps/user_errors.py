@@ -39,7 +39,7 @@ def described(fn: object) -> str:
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Tell whether somebody may have pressed Ctrl-C. Where that is heard otherwise, as in a server, code has raised it.
+    """Return whether Ctrl-C may have been pressed. In a server, which handles it otherwise, user code has raised it.
 
     It is raised by Python's own handler, and by the one of `asyncio.run` when Ctrl-C is pressed twice; both run on the
     main thread only.

@@ -17,9 +17,9 @@ from perdure.minds.flow.values.json_form import ANNOTATED, BARE, NoJsonForm, Unk
 
 _DIGEST_BYTES = 12
 _DEPTH_OF_EVENT = 8
-"""A value is tried inside so many lists, because it must still be JSON inside an event."""
+"""A value is encoded inside this many lists as a test, because it must still be JSON inside an event."""
 _MOST_SHALLOW = 400
-"""A text of so many bytes cannot be nested too deep: orjson allows 254 levels, and each of them takes two bytes."""
+"""A text of this size cannot be nested too deep: orjson allows 254 levels, and each of them takes two bytes."""
 
 
 def to_json(value: Any, what: str) -> Any:
@@ -159,7 +159,7 @@ def _read_result(annotation: Annotation, value: Any) -> Any:
 
 
 def require_result(fn: Callable[..., Any], value: Any) -> None:
-    """Check a value that a person has given in place of a function's result; None is no value.
+    """Check a value that a person has given in place of a function's result; None means without one.
 
     Raises: ValueError when it does not fit the return annotation.
     """

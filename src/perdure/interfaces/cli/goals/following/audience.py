@@ -31,7 +31,7 @@ class Audience:
     def raise_failure(self) -> None:
         """Tell when standard output cannot be written any more.
 
-        Raises: BrokenPipeError when nobody reads it; Unavailable.
+        Raises: BrokenPipeError when the reader has closed the pipe; Unavailable.
         """
         raise_failure(self._writer.failure)
 

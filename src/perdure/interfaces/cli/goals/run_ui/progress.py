@@ -40,7 +40,7 @@ from perdure.tools.exec.capture import left_out_bytes
 
 
 class View(Protocol):
-    """Somebody who watches a goal; told of nothing before it is durable."""
+    """An observer of a goal; it is notified of events after they are durable."""
 
     def begin(self, state: GoalState, *, is_after_question: bool = False) -> None:
         """A run of a goal begins, new or resumed, or continues after it was interrupted by a question."""

@@ -1,4 +1,4 @@
-"""A goal run in front of somebody: watched, interrupted, told of at the end. All that runs one comes here."""
+"""Runs a goal in the terminal: shows its progress, handles interrupts, prints the result. Used by all commands."""
 
 import asyncio
 import os
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from perdure.app.wire.resources.goals import GoalDetail
 
 _PATIENCE_S = 1.0
-UNREAD = "Whoever read standard output has gone, so the exit code is 1; the goal went on, and its history has it all."
+UNREAD = "The reader of standard output has closed it, so the exit code is 1; the goal continued, see its history."
 
 
 @dataclass(frozen=True)
 class Showing:
-    """What somebody wants to see, and whether the goal is kept."""
+    """What the command shows, and whether the goal is kept."""
 
     options: Options
     is_jsonl: bool = False
@@ -200,7 +200,7 @@ class Stage:
         return cut_off(self._state) if self._state is not None and self._seen is not None else []
 
     async def close(self, *, is_clean: bool) -> None:
-        """Leave the terminal as it was; one that is held, or a pipe that nobody reads, is not waited for."""
+        """Restore the terminal; a stopped terminal or a pipe without a reader is not waited for."""
         if not is_clean:
             self.view.clear()
         await self._writer.finish(_PATIENCE_S)
@@ -230,7 +230,7 @@ class Stage:
 
 
 async def staged(showing: Showing, act: Callable[[Stage], Awaitable[RunResult]]) -> Answer:
-    """Run a goal in front of somebody, from opening the home to the last word.
+    """Run a goal in the terminal, from opening the home to the last line of output.
 
     Raises: whatever running it raises; the terminal is left as it was.
     """
@@ -277,7 +277,7 @@ def view_of(showing: Showing, writer: Writer) -> View:
 def raise_failure(failure: OSError | None) -> None:
     """Tell when standard output cannot be written any more.
 
-    Raises: BrokenPipeError when nobody reads it; Unavailable.
+    Raises: BrokenPipeError when the reader has closed the pipe; Unavailable.
     """
     if isinstance(failure, BrokenPipeError):
         with suppress(OSError):  # a terminal that has gone too

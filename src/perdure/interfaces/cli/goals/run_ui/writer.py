@@ -1,4 +1,4 @@
-"""One thread that writes to the terminal or the pipe, so that a reader who does not read stops nobody's work."""
+"""A thread that writes to the terminal or the pipe, so that a slow reader does not block the goal."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ class Writer:
     def __init__(self) -> None:
         self.tick: Job | None = None
         self.failure: OSError | None = None
-        """Why standard output cannot be written any more; the work itself goes on."""
+        """Why standard output cannot be written any more; the goal itself continues."""
         self._stdout = sys.stdout
         """As it was: a flow whose prints go elsewhere meanwhile changes nothing here."""
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
@@ -51,7 +51,7 @@ class Writer:
         loop, done = asyncio.get_running_loop(), asyncio.Event()
 
         def tell() -> None:
-            with contextlib.suppress(RuntimeError):  # nobody waits any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(done.set)
 
         self.do(tell)
@@ -90,7 +90,7 @@ class Writer:
                 job()
             except OSError:
                 pass  # a terminal that has gone
-            except Exception:  # a mistake in what is shown must not keep the goal, nor whoever waits for the end
+            except Exception:  # a mistake in the display must not block the goal, nor the caller that waits for it
                 log.exception("something could not be shown")
 
     def _write(self, text: str) -> None:
@@ -132,4 +132,4 @@ def leave(exit_code: int, writer: Writer, within_s: float) -> None:
 
 
 def _nothing() -> None:
-    """Tick for nobody."""
+    """Do nothing."""
