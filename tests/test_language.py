@@ -3,6 +3,7 @@
 A collector yields the texts of one source, each with its place; a new source is one more function in COLLECTORS.
 """
 
+import ast
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,7 +11,12 @@ from typing import NamedTuple
 
 import pytest
 
+<<<<<<< HEAD
 from scripts.write_reference import PAGES
+=======
+from perdure import errors
+from scripts.write_reference import pages
+>>>>>>> ae17f9ce (Fail on phrases to avoid in errors, log lines and help texts)
 from tests.markdown import without_code
 
 ROOT = Path(__file__).parent.parent
@@ -52,7 +58,35 @@ def documents() -> Iterator[Text]:
             line += paragraph.count("\n") + 1
 
 
-COLLECTORS: list[Callable[[], Iterator[Text]]] = [documents]
+def messages() -> Iterator[Text]:
+    """Yield the texts of the source that users see: arguments of errors and of log calls, help texts, OpenAPI texts."""
+    for file in sorted((ROOT / "src").rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            for shown in _shown_by(node):
+                parts = [each.value for each in ast.walk(shown) if isinstance(each, ast.Constant)]
+                text = " ".join(" ".join(str(each) for each in parts if isinstance(each, str)).split())
+                yield Text(f"{file.relative_to(ROOT)}:{shown.lineno}", re.sub(r"`[^`]*`", "`", text))
+
+
+_ERRORS = re.compile(r"[A-Z]\w+")
+_LOGGED = {"debug", "info", "warning", "error", "exception", "critical"}
+_NAMED = {"help", "description", "summary", "detail", "why", "message"}
+
+
+def _shown_by(node: ast.AST) -> Iterator[ast.expr]:
+    """Yield the expressions of a node that users see as text."""
+    if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+        yield from node.exc.args
+    if not isinstance(node, ast.Call):
+        return
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    is_error = _ERRORS.fullmatch(name) is not None and hasattr(errors, name)
+    if is_error or (name in _LOGGED and isinstance(node.func, ast.Attribute)):
+        yield from node.args
+    yield from (each.value for each in node.keywords if each.arg in _NAMED)
+
+
+COLLECTORS: list[Callable[[], Iterator[Text]]] = [documents, messages]
 
 
 @pytest.mark.parametrize("collect", COLLECTORS, ids=lambda collect: collect.__name__)

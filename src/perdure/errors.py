@@ -313,7 +313,7 @@ class Exhausted(PerdureError):
 
 
 class Damaged(PerdureError):
-    """Stored data is not what was written; it was left as it is."""
+    """Stored data is not what was written; it was not changed."""
 
     code = "damaged"
     title = "Damaged"

@@ -207,7 +207,7 @@ def _seconds(name: str, value: str) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < float("inf"):
-        raise Invalid(f"The setting {name} was expected to be a number of seconds, 0 or more, not {value!r}.")
+        raise Invalid(f"The setting {name} must be a number of seconds, 0 or more, not {value!r}.")
     return seconds
 
 
@@ -351,7 +351,7 @@ def _read_config(path: Path) -> dict[str, object]:
 def _memory_values(path: Path, table: object) -> tuple[dict[str, str], tuple[str, ...]]:
     """Read the table of the memory: what it sets, and what makes no sense in it."""
     if not isinstance(table, dict):
-        return {}, (f"{path}: {MEMORY_TABLE} was expected to be a table: [{MEMORY_TABLE}].",)
+        return {}, (f"{path}: {MEMORY_TABLE} must be a table: [{MEMORY_TABLE}].",)
     known = list(MemorySettings.__dataclass_fields__)
     values = {
         f"{MEMORY_TABLE}.{key}": str(value).lower() if isinstance(value, bool) else str(value)
@@ -388,7 +388,7 @@ def _config_value(path: Path, key: str, value: object, known: list[str]) -> str:
         return ",".join(value)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not (is_number and not _definition(key).is_place) and not (isinstance(value, str) and value):
-        raise Invalid(f"{path}: {key} was expected to be a text that is not empty.")
+        raise Invalid(f"{path}: {key} must be a text that is not empty.")
     return str(value)
 
 

@@ -80,7 +80,7 @@ def changed(**changes: Any) -> str:
 )
 def test_a_damaged_draft_is_named(text: str, version: int) -> None:
     broken = replace(draft_of(begun("timer")), state_json=text, schema_version=version)
-    with pytest.raises(Damaged, match="The draft s is damaged and was left as it is"):
+    with pytest.raises(Damaged, match="The draft s is damaged and was not changed"):
         state_of(broken)
 
 

@@ -49,7 +49,7 @@ def read_spans(wire: Iterable[Mapping[str, Any]], name: str) -> list[Span]:
     except (KeyError, TypeError) as error:
         raise Damaged(f"What is kept about the lines of {name} cannot be read.") from error
     if not is_right:
-        raise Damaged(f"What is kept about the lines of {name} makes no sense.")
+        raise Damaged(f"The stored sources of the lines of {name} are not valid.")
     return spans
 
 

@@ -150,7 +150,7 @@ def _server(url: str) -> str:
         raise Invalid(f"{url!r} is not the URL of a server. Expected one such as http://127.0.0.1:8733.")
     if found.scheme == "http" and not _is_this_machine(found.host):
         raise Invalid(
-            f"{url!r} is another machine, and over http:// anybody on the way could read the token. Use https://, or a"
+            f"{url!r} is another machine, and over http:// the token could be read on the way. Use https://, or a"
             " tunnel such as `ssh -L 8733:127.0.0.1:8733 HOST` and http://127.0.0.1:8733. Nothing was sent."
         )
     return str(url).rstrip("/")

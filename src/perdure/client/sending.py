@@ -28,7 +28,7 @@ def one_step(name: str) -> str:
     Raises: Invalid when it is not text.
     """
     if not isinstance(name, str):
-        raise Invalid(f"An id was expected to be text, not {type(name).__name__}. Nothing was sent.")
+        raise Invalid(f"An id must be text, not {type(name).__name__}. Nothing was sent.")
     if flaw := flaw_in(name, allows_nul=True):
         raise Invalid(f"{name[:80]!r} is not an id: it contains {flaw}. Nothing was sent.")
     step = quote(name, safe="")
@@ -60,7 +60,5 @@ def require_header(name: str, value: str) -> str:
     Raises: Invalid; the message does not repeat what was given, which may be a secret.
     """
     if not isinstance(value, str) or not _VISIBLE.fullmatch(value):
-        raise Invalid(
-            f"{name} was expected to be letters, digits and signs of ASCII, without blanks. Nothing was sent."
-        )
+        raise Invalid(f"{name} must be letters, digits and signs of ASCII, without blanks. Nothing was sent.")
     return value

@@ -22,7 +22,7 @@ def ensure_folder(path: Path) -> None:
     try:
         path.mkdir(mode=FOLDER_MODE, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
-        raise Invalid(f"{path} was expected to be a folder, but something else is there.") from error
+        raise Invalid(f"{path} must be a folder, but something else is there.") from error
     except OSError as error:
         raise from_os_error(f"The folder {path} cannot be created", error) from error
 

@@ -27,13 +27,13 @@ def draft_of(state: BuilderState) -> BuilderDraft:
 def state_of(draft: BuilderDraft) -> BuilderState:
     """Read a draft, going through every change that was made to drafts since it was written.
 
-    Raises: Conflict when a newer Perdure has written it; Damaged. Either way it is left as it is.
+    Raises: Conflict when a newer Perdure has written it; Damaged. Either way it is not changed.
     """
     name, version = draft.session_id, draft.schema_version
     if version > DRAFT_VERSION:
         raise Conflict(
             f"The draft {name} has version {version}, and this Perdure knows versions up to {DRAFT_VERSION}."
-            " It was left as it is. Install the newer Perdure that wrote it."
+            " It was not changed. Install the newer Perdure that wrote it."
         )
     try:
         state = read_state(_brought_up(draft))
@@ -46,7 +46,7 @@ def state_of(draft: BuilderDraft) -> BuilderState:
 
 def damaged(session_id: str, why: str) -> Damaged:
     """Say which draft is damaged."""
-    return Damaged(f"The draft {session_id} is damaged and was left as it is; other drafts are not affected. {why}")
+    return Damaged(f"The draft {session_id} is damaged and was not changed; other drafts are not affected. {why}")
 
 
 def _brought_up(draft: BuilderDraft) -> str:

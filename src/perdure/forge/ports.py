@@ -205,7 +205,7 @@ class BuilderMemoryStore(Protocol):
     """Remembers choices; one that is damaged is left out of what is recalled."""
 
     async def record_session(self, entry: BuilderMemoryEntry) -> None:
-        """Remember what was chosen; an id that is there already is left as it is."""
+        """Remember what was chosen; an id that is there already is not changed."""
         ...
 
     async def recall_by_category(

@@ -215,7 +215,7 @@ class Journal:
         Raises: Conflict when the goal is no longer ours; as the store.
         """
         if self._has_failed:
-            raise Conflict(f"An append to {self.goal_id} failed before; load it again to go on.")
+            raise Conflict(f"An append to {self.goal_id} failed before; load the goal again to continue.")
         is_due = self._is_due()
         if not (self._pending or taken or release or is_due != self._is_stored_as_due):
             return Appended(self._stored_seq, inbox_waiting=False)

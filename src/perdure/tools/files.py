@@ -190,7 +190,7 @@ def _to_read(arguments: Any) -> tuple[str, int]:
     given = _known("read_file", arguments, {"path", "max_bytes"})
     limit = given.get("max_bytes", MAX_BYTES)
     if isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit <= MAX_BYTES:
-        raise Invalid(f"max_bytes was expected to be a whole number from 0 to {MAX_BYTES}, not {limit!r:.80}.")
+        raise Invalid(f"max_bytes must be a whole number from 0 to {MAX_BYTES}, not {limit!r:.80}.")
     return require_path(given.get("path")), limit
 
 
@@ -199,10 +199,10 @@ def _to_write(arguments: Any) -> _Wanted:
     expected = given.get("expected_sha256", _ANYTHING)
     is_hash = isinstance(expected, str) and _SHA256.fullmatch(expected)
     if expected is not _ANYTHING and expected is not None and not is_hash:
-        raise Invalid("expected_sha256 was expected to be 64 hexadecimal digits in lower case, or null.")
+        raise Invalid("expected_sha256 must be 64 hexadecimal digits in lower case, or null.")
     text = given.get("content")
     if not isinstance(text, str):
-        raise Invalid("content was expected to be a text.")
+        raise Invalid("content must be a text.")
     try:
         content = text.encode()
     except UnicodeEncodeError as error:
@@ -212,7 +212,7 @@ def _to_write(arguments: Any) -> _Wanted:
 
 def _known(tool: str, arguments: Any, names: set[str]) -> Mapping[str, Any]:
     if not isinstance(arguments, Mapping):
-        raise Invalid(f"The arguments of {tool} were expected to be an object.")
+        raise Invalid(f"The arguments of {tool} must be an object.")
     if unknown := sorted(map(repr, arguments.keys() - names)):
         raise Invalid(f"{tool} has no argument {unknown[0]}. It has: {', '.join(sorted(names))}.")
     return arguments

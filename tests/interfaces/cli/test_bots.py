@@ -194,7 +194,7 @@ def test_a_bot_goes_into_one_file_and_comes_back_as_another(perdure: Terminal, a
     assert perdure.out.startswith(f"Wrote {Path.cwd() / 'ada.bot'}: ")
     assert Path("ada.bot").stat().st_mode & 0o777 == 0o600
     assert perdure("bot", "import", "ada.bot") == 0
-    assert perdure.out.startswith("Ada is here: ada-2, version 1.\nThere was a bot ada already; it was left as it is,")
+    assert perdure.out.startswith("Ada is here: ada-2, version 1.\nThere was a bot ada already; it was not changed,")
     assert f"  {bots / 'ada-2' / 'SOUL.md'}\n" in perdure.out
     assert "Look at it: perdure bot show ada-2\n" in perdure.out
     assert (bots / "ada-2" / "SOUL.md").read_text() == (ada / "SOUL.md").read_text()

@@ -219,7 +219,7 @@ def test_a_folder_in_place_of_the_database_is_refused(
 ) -> None:
     database.mkdir(parents=True)
     assert run(["db", command]) == 2
-    assert f"{database} was expected to be a database file" in capsys.readouterr().err
+    assert f"{database} must be a database file" in capsys.readouterr().err
 
 
 def test_a_database_of_another_program_is_refused_and_kept(database: Path, capsys: pytest.CaptureFixture[str]) -> None:

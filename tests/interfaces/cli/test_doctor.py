@@ -88,7 +88,7 @@ def test_a_database_that_cannot_be_read_is_damage(home: Path, capsys: pytest.Cap
     (home / "perdure.db").write_bytes(b"noise" * 10_000)
     found = checks(capsys, code=7)["database"]
     assert found["status"] == "fail"
-    assert "It was left as it is" in found["detail"]
+    assert "It was not changed" in found["detail"]
     assert (home / "perdure.db").read_bytes() == b"noise" * 10_000
 
 

@@ -81,10 +81,10 @@ def test_lines_on_standard_input_are_all_stored_or_none(terminal: Terminal, monk
     for text, says in (
         ('{"type": "fact", "title": "c"}\n{"type": "NO"}', "Record 2: type is 'NO'"),
         ('{"type": "fact", "title": "c"}\n{"type": ', "Line 2 is not JSON"),
-        ('{"type": "fact", "title": "c"}\n[1]', "Line 2 was expected to be a JSON object"),
+        ('{"type": "fact", "title": "c"}\n[1]', "Line 2 must be a JSON object"),
         ("", "Standard input is empty"),
         ("\n", "Standard input is not JSON"),
-        ("[1, 2]", "Standard input was expected to be a JSON object"),
+        ("[1, 2]", "Standard input must be a JSON object"),
         (b"\xff\xfe", "Standard input is not JSON"),
         ('{"type": "fact", "title": NaN}', "Standard input has NaN, which JSON does not have"),
     ):
@@ -180,7 +180,7 @@ def test_a_look_up_with_a_damaged_index_answers(terminal: Terminal, number: int)
         (["--type", "Not A Word"], "type is 'Not A Word'"),
         (["--type", "fact", "--path", "../x"], "is not in a git repository"),
         (["--type", "fact", "--metadata", "{"], "--metadata is not JSON"),
-        (["--type", "fact", "--metadata", "[1]"], "--metadata was expected to be a JSON object"),
+        (["--type", "fact", "--metadata", "[1]"], "--metadata must be a JSON object"),
         (["--type", "fact", "-"], "not both"),
         (["file.json"], "'file.json' was not expected"),
     ],

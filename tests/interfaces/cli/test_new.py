@@ -214,7 +214,7 @@ def test_a_wish_must_be_said_where_nobody_can_be_asked(perdure: Terminal) -> Non
 
 def test_resume_takes_the_newest_draft_or_the_one_that_is_named(perdure: Terminal) -> None:
     assert perdure("new", "--resume", "--yes") == 2
-    assert "There is no draft to go on with" in perdure.err
+    assert "There is no draft to resume" in perdure.err
     older, newer = begun(perdure, said("Older")), begun(perdure, said("Newer"))
     assert perdure("new", "--resume", "--answers", written([])) == 2
     assert newer in perdure.err

@@ -281,7 +281,7 @@ def require_whole(version: BotVersion) -> None:
     if hashes(version.files) != version.sha256:
         raise Damaged(
             f"The files of {version.slug}, version {version.number}, are not what was kept, by their SHA-256."
-            " They were left as they are, and so was what is on disk."
+            " They were not changed, and so was what is on disk."
         )
 
 

@@ -96,7 +96,7 @@ def from_cursor(cursor: str | None) -> str | None:
     except (binascii.Error, ValueError):
         of_list, is_ours, last = "", "", ""
     if not is_ours or of_list != _list() or not last.isprintable():
-        raise Invalid("This cursor is none that this list gave out; leave it out to begin anew.")
+        raise Invalid("Unknown cursor: it is not from this list. Leave it out to start at the beginning.")
     return last
 
 

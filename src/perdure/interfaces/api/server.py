@@ -92,7 +92,7 @@ def bind(address: Address) -> socket.socket:
     if not address.is_local and not address.is_exposed:
         raise Invalid(
             f"{address.host} can be reached by other machines, and the connection is not encrypted. Give --expose too"
-            " if that is what you want; everybody needs the token then as well."
+            " if that is what you want; every client still needs the token."
         )
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named: else asyncio leaves Nagle on

@@ -61,4 +61,4 @@ def read_file(path: Path, largest: int) -> bytes:
 
 def _taken(path: Path) -> Conflict:
     """Return the refusal to replace a file without --force."""
-    return Conflict(f"{path} is there already and was left as it is. Choose another name, or give --force.")
+    return Conflict(f"{path} is there already and was not changed. Choose another name, or give --force.")

@@ -223,7 +223,7 @@ class RunningCalls:
         names = [call_id for call_id, task in running.items() if task in left]
         if names:
             listed = ", ".join(names)
-            log.warning("%s of %s did not end when told to, and is left alone", listed, self._journal.goal_id)
+            log.warning("%s of %s did not end when it was cancelled, and is abandoned", listed, self._journal.goal_id)
         return names
 
 

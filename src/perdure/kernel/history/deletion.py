@@ -11,7 +11,7 @@ def not_finished(goal_id: str) -> Conflict:
 def damaged_and_not_finished(goal_id: str) -> Conflict:
     """Return the refusal of a goal that has not finished, and that cannot be cancelled either."""
     return Conflict(
-        f"{goal_id} has not finished, and its history is damaged, so it cannot be cancelled. To delete it all the same:"
+        f"{goal_id} has not finished, and its history is damaged, so it cannot be cancelled. To delete it anyway:"
         f" `perdure goal delete {goal_id} --force`."
     )
 

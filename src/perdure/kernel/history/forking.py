@@ -192,7 +192,7 @@ def _would_leave_cleanup(state: GoalState, cleaned: Sequence[str], at_risk: Sequ
     return Conflict(
         f"{state.goal_id} was cancelled at event {state.cancel_seq}, and its cleanup began {', '.join(cleaned)}. A fork"
         f" would not undo {'that step' if len(cleaned) == 1 else 'those steps'}. Nothing was forked. To fork the goal"
-        f" before the cancel all the same, add {' '.join(_repeats(state, steps))}."
+        f" before the cancel anyway, add {' '.join(_repeats(state, steps))}."
     )
 
 

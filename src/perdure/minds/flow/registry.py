@@ -65,7 +65,7 @@ def find_flow(path: str, name: str | None = None) -> "Flow[..., Any]":
     if found is not None:
         return found
     if module == "__main__":
-        raise NotFound(f"The flow {function} was defined in a script. Run that script again to go on with its goals.")
+        raise NotFound(f"The flow {function} was defined in a script. Run that script again to resume its goals.")
     try:
         importlib.import_module(module)
     except ImportError as error:

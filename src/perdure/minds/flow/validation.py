@@ -168,7 +168,7 @@ def text(what: str, given: Any) -> str:
     Raises: Invalid
     """
     if not isinstance(given, str) or not given.strip():
-        raise Invalid(f"{what} was expected to be a text that is not empty, found {given!r}.")
+        raise Invalid(f"{what} must be a text that is not empty, found {given!r}.")
     return given
 
 

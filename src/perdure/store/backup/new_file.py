@@ -32,4 +32,4 @@ def new_file(target: Path) -> Iterator[Path]:
 
 
 def _taken(target: Path) -> Conflict:
-    return Conflict(f"{target} is there already and was left as it is. Choose another name.")
+    return Conflict(f"{target} is there already and was not changed. Choose another name.")

@@ -177,7 +177,7 @@ def _refuse_what_is_there(places: Places, plan: Plan) -> None:
         taken.append(places.database.shown)
     if taken:
         raise Conflict(
-            f"The home {places.home} is not empty. Add --replace to move aside first what is there:"
+            f"The home {places.home} is not empty. Add --replace to move the existing files aside first:"
             f" {', '.join(dict.fromkeys(taken))}."
         )
 

@@ -120,7 +120,7 @@ def _read_plan(path: Path, places: Places) -> Plan:
         )
         is_ours = is_ours and plan.dump in (None, *expected.values())
     except (OSError, Invalid, ValueError, TypeError, KeyError) as error:
-        raise Damaged(f"{path} cannot be read, so the restore that it belongs to cannot go on.") from error
+        raise Damaged(f"{path} cannot be read, so the interrupted restore cannot continue.") from error
     if not is_ours or (plan.home, plan.database) != (str(places.home), places.database.shown):
         raise Conflict(
             f"{path} is the plan of a restore that was interrupted, in the home {plan.home} with the database"

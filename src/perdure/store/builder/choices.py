@@ -79,7 +79,7 @@ def require_choice(entry: BuilderMemoryEntry) -> None:
 
 
 def remember(tx: Transaction, entry: BuilderMemoryEntry) -> None:
-    """Store a choice inside a transaction; one that is there already is left as it is."""
+    """Store a choice inside a transaction; one that is there already is not changed."""
     values = {
         "id": entry.id,
         "purpose_category": entry.purpose_category,

@@ -26,7 +26,7 @@ def require_limit(limit: int) -> None:
     Raises: Invalid
     """
     if not 1 <= limit <= 2**31:
-        raise Invalid(f"A limit was expected to be 1 or more, not {limit}.")
+        raise Invalid(f"A limit must be 1 or more, not {limit}.")
 
 
 def from_json(what: str, text: str) -> Any:
@@ -42,7 +42,7 @@ def from_json(what: str, text: str) -> Any:
 
 def damaged(what: str) -> Damaged:
     """Say what is damaged."""
-    return Damaged(f"The {what} is not what was written. It was left as it is.")
+    return Damaged(f"The {what} is not what was written. It was not changed.")
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -196,7 +196,7 @@ def require_same_post(goal_id: str, post: InboxRow, known_kind: str, known_paylo
             is_same = post.kind == "decision" and known_kind not in ("signal", "cancel")
     if not is_same:
         raise Conflict(
-            f"{goal_id} was told something else with the key {post.key!r}; use another key, or tell it the same."
+            f"{goal_id} got another post with the key {post.key!r}. Use another key, or repeat the same post."
         )
 
 

@@ -19,7 +19,7 @@ class Chain:
         """Say that a database was made by a newer Perdure."""
         return (
             f"{location} has version {version}, and this Perdure knows versions up to {self.head:04d}."
-            " It was left as it is. Install the newer Perdure that wrote it, or restore an older backup."
+            " It was not changed. Install the newer Perdure that wrote it, or restore an older backup."
         )
 
     def outdated(self, location: str, version: str) -> str:

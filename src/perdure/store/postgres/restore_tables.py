@@ -66,7 +66,9 @@ def swap_tables(target: PostgresTarget, dump: Path, mark: str) -> str | None:
         failpoints.hit("store.restore.swap.between")
         tools.restore(target, dump)
         if not has_tables(target):
-            raise Damaged(f"pg_restore put no table of ours into {target.shown}. What was there is in {aside}.")
+            raise Damaged(
+                f"pg_restore restored none of Perdure's tables into {target.shown}. The former tables are in {aside}."
+            )
     dump.unlink()
     fsync_folder(dump.parent)
     failpoints.hit("store.restore.swap.after")

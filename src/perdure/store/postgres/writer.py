@@ -130,7 +130,7 @@ def refuse_when_aborted(connection: "psycopg.Connection[Any]") -> None:
     if connection.info.transaction_status != TransactionStatus.INTRANS:
         raise Conflict(
             "A statement of this transaction was refused, or it was ended inside its own function. Nothing was stored;"
-            " to go on after a refusal, use `with tx.nested():`."
+            " to continue after a rejected statement, use `with tx.nested():`."
         )
 
 

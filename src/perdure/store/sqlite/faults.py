@@ -15,12 +15,12 @@ OLDEST = (3, 37, 0)
 _MEANINGS: dict[str, tuple[type[PerdureError], str]] = {
     "SQLITE_NOTADB": (
         Damaged,
-        "{location} is not a SQLite database, or its header is damaged. It was left as it is."
+        "{location} is not a SQLite database, or its header is damaged. It was not changed."
         " Restore a backup with `perdure db restore --replace ARCHIVE`, or name another file.",
     ),
     "SQLITE_CORRUPT": (
         Damaged,
-        "{location} is damaged ({error}). It was left as it is."
+        "{location} is damaged ({error}). It was not changed."
         " Restore a backup with `perdure db restore --replace ARCHIVE`.",
     ),
     "SQLITE_CONSTRAINT": (Invalid, "The database refused the change: {error}."),

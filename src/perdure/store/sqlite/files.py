@@ -73,7 +73,7 @@ def refuse_strangers(path: Path) -> None:
     """
     if _file_size(path) and not lock_path(path).exists():
         if is_too_small(path):
-            raise Damaged(f"{path} is too small to be a database. It was left as it is; name another file.")
+            raise Damaged(f"{path} is too small to be a database. It was not changed; name another file.")
         recognise(path)
 
 
@@ -117,7 +117,7 @@ def is_there(path: Path, lock: FileLock) -> bool:
             " `perdure db restore --replace ARCHIVE`, or remove the file to start with an empty database."
         )
     if is_too_small(path):
-        raise Damaged(f"{path} is too small to be a database. It was left as it is; name another file.")
+        raise Damaged(f"{path} is too small to be a database. It was not changed; name another file.")
     return bool(size)
 
 
@@ -170,10 +170,10 @@ def recognise(path: Path, chain: Chain = CHAIN, *, shown: Path | None = None) ->
     found = probe(path)
     if found.is_ours and found.version < 1 and not found.is_empty:
         raise Damaged(
-            f"{shown or path} says that its version is {found.version}, but it has tables. It was left as it is."
+            f"{shown or path} says that its version is {found.version}, but it has tables. It was not changed."
         )
     if not (found.is_ours or found.is_blank):
-        raise Invalid(f"{shown or path} is a SQLite database of another program. It was left as it is.")
+        raise Invalid(f"{shown or path} is a SQLite database of another program. It was not changed.")
     if found.version > chain.head:
         raise Conflict(chain.refusal(str(shown or path), f"{found.version:04d}"))
     for revision in found.revisions:
@@ -183,7 +183,7 @@ def recognise(path: Path, chain: Chain = CHAIN, *, shown: Path | None = None) ->
         noted = ", ".join(found.revisions) or "nothing"
         raise Damaged(
             f"{shown or path} says that its version is {found.version:04d}, and its table alembic_version has {noted}."
-            " It was left as it is. Restore a backup with `perdure db restore --replace ARCHIVE`."
+            " It was not changed. Restore a backup with `perdure db restore --replace ARCHIVE`."
         )
     return found
 
@@ -308,5 +308,5 @@ def _file_size(path: Path) -> int | None:
     except OSError as error:
         raise from_os_error(f"{path} cannot be looked at", error) from error
     if not stat.S_ISREG(status.st_mode):
-        raise Invalid(f"{path} was expected to be a database file, but it is not a file.")
+        raise Invalid(f"{path} must be a database file, but it is not a file.")
     return status.st_size

@@ -144,12 +144,12 @@ def parse_arguments(arguments: Any) -> Asked:
     Raises: Invalid, saying what was expected.
     """
     if not isinstance(arguments, Mapping):
-        raise Invalid("The arguments of exec were expected to be an object.")
+        raise Invalid("The arguments of exec must be an object.")
     if unknown := sorted(map(repr, arguments.keys() - _PROPERTIES.keys())):
         raise Invalid(f"exec has no argument {unknown[0]}. It has: {', '.join(sorted(_PROPERTIES))}.")
     shell, check, cwd = (arguments.get(name) for name in ("shell", "check", "cwd"))
     if not isinstance(shell, bool | None):
-        raise Invalid("shell was expected to be true or false.")
+        raise Invalid("shell must be true or false.")
     return Asked(
         argv=_argv("argv", arguments.get("argv"), shell=bool(shell)),
         check=None if check is None else _argv("check", check, shell=False),
@@ -190,7 +190,7 @@ def find_program(command: Command) -> str:
 
 def _argv(name: str, value: Any, *, shell: bool) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not value:
-        raise Invalid(f"{name} was expected to be a list of texts, the program first.")
+        raise Invalid(f"{name} must be a list of texts, the program first.")
     for text in value:
         _require_text(name, text)
     if not value[0]:
@@ -212,7 +212,7 @@ def _timeout(value: Any) -> float | None:
         return None
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not 0 < value <= _LONGEST_S:
-        raise Invalid(f"timeout_s was expected to be a number from 0 to {_LONGEST_S:.0e}, not {value!r:.80}.")
+        raise Invalid(f"timeout_s must be a number from 0 to {_LONGEST_S:.0e}, not {value!r:.80}.")
     return float(value)
 
 
@@ -220,7 +220,7 @@ def _env(given: Any) -> Mapping[str, str]:
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        raise Invalid("env was expected to be an object of texts.")
+        raise Invalid("env must be an object of texts.")
     for name, value in given.items():
         _require_text("env", name)
         _require_text(f"env {name}", value)
@@ -241,7 +241,7 @@ def _environment(context: CallContext, given: Mapping[str, str], cwd: Path, home
 
 def _require_text(name: str, value: Any) -> None:
     if not isinstance(value, str):
-        raise Invalid(f"{name} was expected to hold texts only, not {value!r:.80}.")
+        raise Invalid(f"{name} must hold texts only, not {value!r:.80}.")
     try:
         if b"\0" in os.fsencode(value):
             raise Invalid(f"{name} holds a zero byte, which no program can be given.")

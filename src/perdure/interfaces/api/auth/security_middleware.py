@@ -110,7 +110,7 @@ class Gate:
         if given:
             scheme, _, token = given[0].partition(" ")
             if len(given) > 1 or scheme.lower() != "bearer":
-                raise NoToken("The header was expected to be `Authorization: Bearer TOKEN`, once.")
+                raise NoToken("The header must be `Authorization: Bearer TOKEN`, once.")
             if self._access.token.matches(token.strip()):
                 return "bearer"
             raise NoToken("The token is not the one of this home. `perdure token show` prints it.")
@@ -134,7 +134,7 @@ class Gate:
             if any(origin not in self._access.origins for origin in origins) or len(origins) > 1:
                 raise Denied("A page of another origin asks for this, and may not.")
             if not origins and shown_by == "cookie":
-                raise Denied("With a cookie, the origin of the page has to be told.")
+                raise Denied("With a cookie, the request needs an Origin header.")
         if shown_by == "cookie" and not is_upgrade and (changes or is_stream):
             if headers.get("sec-fetch-site") != "same-origin":
                 raise Denied("With a cookie, only our own pages may ask for this.")

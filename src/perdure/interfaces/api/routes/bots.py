@@ -86,7 +86,7 @@ def _number_before(cursor: str | None) -> int | None:
     """Raises: Invalid when it is not a cursor of a list of versions."""
     last = from_cursor(cursor)
     if last is not None and not re.fullmatch(r"[1-9][0-9]{0,8}", last):
-        raise Invalid("This cursor is none of a list of versions; leave it out to begin anew.")
+        raise Invalid("Unknown cursor: it is not from a list of versions. Leave it out to start at the beginning.")
     return None if last is None else int(last)
 
 

@@ -215,7 +215,7 @@ def _place(text: str | None) -> DraftPlace | None:
         return None
     updated_at_us, _, session_id = text.partition(" ")
     if not re.fullmatch("[0-9]{1,18}", updated_at_us):
-        raise Invalid("This cursor is none that this list gave out; leave it out to begin anew.")
+        raise Invalid("Unknown cursor: it is not from this list. Leave it out to start at the beginning.")
     return int(updated_at_us), session_id
 
 

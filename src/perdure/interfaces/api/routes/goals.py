@@ -306,7 +306,7 @@ def _place(cursor: str) -> int:
     """
     seq = _seq(from_cursor(cursor) or "")
     if seq is None:
-        raise Invalid("This cursor is none of a list of events; leave it out to begin anew.")
+        raise Invalid("Unknown cursor: it is not from a list of events. Leave it out to start at the beginning.")
     return seq
 
 

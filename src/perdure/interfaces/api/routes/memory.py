@@ -213,7 +213,7 @@ def _places_before(cursor: str | None) -> int:
     last = from_cursor(cursor)
     found = re.fullmatch(r"after ([1-9][0-9]{0,4})", last or "")
     if last is not None and (found is None or int(found[1]) > _DEEPEST):
-        raise Invalid("This cursor is none of a list of matches; leave it out to begin anew.")
+        raise Invalid("Unknown cursor: it is not from a list of matches. Leave it out to start at the beginning.")
     return 0 if found is None else int(found[1])
 
 

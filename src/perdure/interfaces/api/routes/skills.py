@@ -20,7 +20,7 @@ async def list_skills(served: Served, limit: Limit = 50, cursor: Cursor = None) 
     """List the skills that a bot can have, by name."""
     after = from_cursor(cursor)
     if after is not None and not is_skill_name(after):
-        raise Invalid("This cursor is none of a list of skills; leave it out to begin anew.")
+        raise Invalid("Unknown cursor: it is not from a list of skills. Leave it out to start at the beginning.")
     known = sorted((skill.wire() for skill in await served.p.skills.list()), key=lambda skill: str(skill["name"]))
     found = [skill for skill in known if skill["name"] > (after or "")]
     return page(found[:limit], found[limit - 1]["name"] if len(found) > limit else None)

@@ -134,7 +134,7 @@ def read_answers(path: Path) -> list[Any]:
     """
     answers = parse_json(read_file(path, _LARGEST), str(path), SYNTAX)
     if not isinstance(answers, list):
-        raise Invalid(f"{path} was expected to hold a JSON list of answers, one for each question.")
+        raise Invalid(f"{path} must hold a JSON list of answers, one for each question.")
     return answers
 
 

@@ -155,7 +155,7 @@ async def export(
 async def import_bot(
     options: Options, *, file: Annotated[Path, typer.Argument(metavar="FILE", help="What `bot export` wrote.")]
 ) -> Answer:
-    """Make a new bot of a file, each time; one that is there already is left as it is. Nothing in the file is run."""
+    """Make a new bot of a file, each time; one that is there already is not changed. Nothing in the file is run."""
     from perdure.interfaces.cli.forge.made import imported
 
     async with bots_of(options) as bots:

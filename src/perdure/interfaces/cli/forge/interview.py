@@ -147,7 +147,7 @@ async def draft_id(builder: BuilderPorts, given: str | None) -> str:
         return await builder.drafts.require_whole_id(given)
     newest = await builder.drafts.drafts(limit=1)
     if not newest:
-        raise Invalid("There is no draft to go on with. `perdure new` begins one.")
+        raise Invalid("There is no draft to resume. `perdure new` starts one.")
     return newest[0].wire()["session_id"]
 
 

@@ -60,7 +60,7 @@ def _taken(result: AssemblyResult) -> list[str]:
     wanted = slug_of(result.bot_name)
     if result.version > 1 or result.bot_slug == wanted:
         return []
-    return [f"There was a bot {wanted} already; it was left as it is, and this one has a slug of its own."]
+    return [f"There was a bot {wanted} already; it was not changed, and this one has a slug of its own."]
 
 
 def _files(options: Options, home: Path | None, result: AssemblyResult) -> list[str]:

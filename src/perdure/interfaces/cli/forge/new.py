@@ -26,7 +26,7 @@ async def new(
     options: Options,
     *,
     description: Description = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a draft: the newest, or the one named.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume a draft: the newest, or the one given.")] = False,
     reconfigure: Annotated[str | None, typer.Option("--reconfigure", metavar="SLUG", help="Change a bot.")] = None,
     answers: Answers = None,
     yes: Yes = False,

@@ -122,7 +122,9 @@ async def deny(
     *,
     goal: Goal,
     call: AnyCall = None,
-    reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; the goal is told.")] = None,
+    reason: Annotated[
+        str | None, typer.Option("--reason", metavar="TEXT", help="The reason; it is recorded and shown to the goal.")
+    ] = None,
     resume: Resume = False,
 ) -> Answer:
     """Refuse a call that waits for approval; it is not run."""
@@ -232,10 +234,10 @@ async def signal_(
     goal: Goal,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name that the goal waits for, or will.")],
     payload: Annotated[
-        str | None, typer.Argument(metavar="JSON", help="What the goal is told; null if left out.")
+        str | None, typer.Argument(metavar="JSON", help="The payload of the signal (default: null).")
     ] = None,
     key: Annotated[
-        str | None, typer.Option("--key", metavar="TEXT", help="Names this one signal: the same key tells it once.")
+        str | None, typer.Option("--key", metavar="TEXT", help="Idempotency key: the same key sends the signal once.")
     ] = None,
     resume: Resume = False,
 ) -> Answer:

@@ -124,7 +124,7 @@ async def restore(
         Path,
         typer.Argument(metavar="SOURCE", help="An archive of `perdure db backup`, or a copy of a SQLite database."),
     ],
-    replace: Annotated[bool, typer.Option("--replace", help="Move what is there aside first.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Move the existing files aside first.")] = False,
 ) -> Answer:
     """Put a backup into the home, which must be empty unless --replace is given."""
     done = await restore_backup(options.settings(), Path(os.path.abspath(source.expanduser())), replace=replace)

@@ -184,7 +184,7 @@ def _with_number(records: list[JsonObject], error: Invalid) -> Invalid:
 def _metadata(text: str | None, *, is_pinned: bool) -> JsonObject | None:
     found = parse_json(text_of(text, "--metadata"), "--metadata", PAYLOAD) if text is not None else {}
     if not isinstance(found, dict):
-        raise Invalid("--metadata was expected to be a JSON object.")
+        raise Invalid("--metadata must be a JSON object.")
     return {**found, **({"pinned": True} if is_pinned else {})} or None
 
 
@@ -202,5 +202,5 @@ def _read() -> tuple[list[JsonObject], bool]:
 
 def _object(found: Any, where: str) -> JsonObject:
     if not isinstance(found, dict):
-        raise Invalid(f"{where} was expected to be a JSON object.")
+        raise Invalid(f"{where} must be a JSON object.")
     return found

@@ -42,7 +42,7 @@ _SCALARS: Mapping[Any, type | tuple[type, ...]] = {
 
 
 class Annotation:
-    """One annotation. Where it names nothing but JSON's own types, or cannot be used, a value is left as it is."""
+    """One annotation. Where it names nothing but JSON's own types, or cannot be used, a value is not changed."""
 
     def __init__(self, hint: Any, names: Mapping[str, Any]) -> None:
         self._hint = hint

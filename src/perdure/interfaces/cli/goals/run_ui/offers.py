@@ -12,7 +12,7 @@ from perdure.kernel.history.call_state import CallState
 
 @dataclass(frozen=True)
 class Option:
-    """One choice, and the decision that it makes; without a kind of decision, the call is left as it is."""
+    """One choice, and the decision that it makes; without a kind of decision, the call is not changed."""
 
     choice: Choice
     kind: DecisionKind | None = None
