@@ -11,12 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
-<<<<<<< HEAD
-from scripts.write_reference import PAGES
-=======
 from perdure import errors
-from scripts.write_reference import pages
->>>>>>> ae17f9ce (Fail on phrases to avoid in errors, log lines and help texts)
+from scripts.write_reference import PAGES
 from tests.markdown import without_code
 
 ROOT = Path(__file__).parent.parent

@@ -468,15 +468,11 @@ def test_the_tables_of_models_are_shown_with_their_origin(home: Path) -> None:
         ('[models."openai:m"]\nprice = {input = 3, output = 1, extra = 1}', "there is no setting 'extra'"),
         ('[models."openai:m"]\napi_key = "sk-canary-5f1d"', "api_key must name a secret, such as secret:LOCAL_KEY"),
         ('[model]\ndefaults = "openai:m"', "there is no setting 'model.defaults'. Did you mean 'model.default'?"),
-<<<<<<< HEAD
-        ("[model]\nfallbacks = [3]", "model.fallbacks was expected to be a text"),
+        ("[model]\nfallbacks = [3]", "model.fallbacks must be a text"),
         ("policy = 3", "policy must be a table"),
         ("[policy]\nyes = true", "there is no setting 'policy.yes'"),
         ("[policy]\nrules = 3", "policy.rules must be tables of texts: [[policy.rules]]"),
         ("[[policy.rules]]\ntool = 2026-01-01", "policy.rules must be tables of texts: [[policy.rules]]"),
-=======
-        ("[model]\nfallbacks = [3]", "model.fallbacks must be a text"),
->>>>>>> ae17f9ce (Fail on phrases to avoid in errors, log lines and help texts)
     ],
 )
 def test_a_mistake_in_the_settings_of_models_is_refused_by_name(text: str, says: str, home: Path) -> None:
