@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from perdure.app.builder.skills import Skills
     from perdure.app.goals.goals import Goals
     from perdure.app.memory.memory import HomeMemory
+    from perdure.app.models.model_goals import ModelGoals
     from perdure.app.models.models import Models
     from perdure.kernel.ports import IdempotencyKeys, Leases
 
@@ -61,7 +62,7 @@ class Perdure:
         from perdure.app.goals.policies import default_policy
 
         settings = self.settings
-        return Goals(
+        goals = Goals(
             settings.home,
             self.database.state_store(),
             self._leases(),
@@ -71,6 +72,13 @@ class Perdure:
             imports=settings.imports,
             default_policy=partial(default_policy, settings),
         )
+        goals.set_model_goals(self._make_model_goals)
+        return goals
+
+    def _make_model_goals(self) -> "ModelGoals":
+        from perdure.app.models.model_goals import ModelGoals
+
+        return ModelGoals(lambda: self.bots, lambda: self.models.client, self.settings.models)
 
     def _leases(self) -> "Leases":
         from perdure.app.home.system import SystemClock, is_dead

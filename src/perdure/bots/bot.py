@@ -70,17 +70,25 @@ class Bot:
         """Which model answers, and how freely."""
         return self.identity.model_settings
 
-    def prompt(self) -> str:
-        """Return the system prompt: soul, identity, user and skills."""
+    def prompt(self, *, with_instructions: bool = True) -> str:
+        """Return the system prompt: soul, identity, user and skills, or only what the skills are for."""
         traits = f"\nYour traits: {', '.join(self.soul.traits)}." if self.soul.traits else ""
         parts = [
             f"You are {self.soul.name}.\nYour tone: {self.soul.tone}.{traits}",
             self.soul.body,
             self.identity.body,
             self.user,
-            *(f"# Skill: {skill.name}\n\n{skill.description}\n\n{skill.instructions}" for skill in self.skills),
+            *([self._skills_whole()] if with_instructions else [self._skills_listed()]),
         ]
         return "\n\n".join(part for part in parts if part) + "\n"
+
+    def _skills_whole(self) -> str:
+        texts = (f"# Skill: {skill.name}\n\n{skill.description}\n\n{skill.instructions}" for skill in self.skills)
+        return "\n\n".join(texts)
+
+    def _skills_listed(self) -> str:
+        listed = "\n".join(f"- {skill.name}: {skill.description}" for skill in self.skills)
+        return f"# Skills\n\nLoad one with `load_skill` before you use it.\n\n{listed}" if listed else ""
 
 
 def skill_path(name: str) -> str:

@@ -68,6 +68,8 @@ class Loop:
         self._event_loop = asyncio.get_running_loop()
         self.progress = ProgressFeed(journal.goal_id, self._event_loop)
         """What the calls of this run report while they run."""
+        self.answers = run_context.answers
+        """What arrives of the answers of a model while it answers."""
         self._calls = RunningCalls(journal, run_context, clock, self._waking.wake, self.progress.report)
         self._children = ChildCalls(journal, run_context, self._calls)
         self._grace = CleanupGrace(run_context.cancel_grace_s, clock.now_us)

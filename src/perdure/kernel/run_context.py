@@ -1,11 +1,12 @@
 """What one goal is run with: its mind, its tools, its policy, and how long things may take."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from perdure.kernel.calls.children import NO_CHILDREN, Children
 from perdure.kernel.calls.cleanup import GRACE_S
 from perdure.kernel.calls.toolbox import Toolbox
+from perdure.kernel.conversation.answer_feed import AnswerFeed
 from perdure.kernel.mind import Mind
 from perdure.kernel.tool import Policy
 
@@ -30,6 +31,8 @@ class RunContext:
     """Is given what is left alone, and sees to it that it is never freed: its code would be entered once more for that,
     outside of any event loop, and code that swallows everything would never return."""
     children: Children = NO_CHILDREN
+    answers: AnswerFeed = field(default_factory=AnswerFeed)
+    """What arrives of the answers of a model."""
     records_cut_short: bool = True
     """Whether a stop of the run records what a model has answered by then. Where the goal is resumed by itself, it is
     not: the model is asked again."""

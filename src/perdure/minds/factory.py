@@ -1,11 +1,12 @@
 """From what a goal's first event says to the mind that decides for it, by the kind of the mind."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from perdure.errors import Invalid
 from perdure.kernel.calls.toolbox import StaticTools
+from perdure.kernel.conversation.answer_feed import AnswerFeed
 from perdure.kernel.events import GoalBegun
 from perdure.kernel.mind import Mind
 from perdure.kernel.tool import ToolSource
@@ -29,6 +30,10 @@ class MindRequest:
     """The flow, of a caller that has it already; else it is found by what the goal says."""
     calls: StepCalls = DIRECT
     """How the functions of steps are called."""
+    model: str | None = None
+    """The model from now on, of a goal that a model decides; None: as before."""
+    answers: AnswerFeed = field(default_factory=AnswerFeed)
+    """Is told what arrives of the answers of a model."""
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,11 @@ from perdure.kernel.tool import Policy, Verdict
 from perdure.text.storable import is_storable
 from perdure.tools.policy import ApproveAsked, AskAlways, Rule, Rules
 
+_HARMLESS = (Rule("load_skill", "allow"), Rule("read_result", "allow"))
+"""What reads only what the bot was given, or has seen."""
 PRESETS: Mapping[str, tuple[Rule, ...]] = {
-    "ask": (),
-    "read-only": (Rule("read_file", "allow"), Rule("write_file", "deny"), Rule("exec", "deny")),
+    "ask": _HARMLESS,
+    "read-only": (*_HARMLESS, Rule("read_file", "allow"), Rule("write_file", "deny"), Rule("exec", "deny")),
 }
 """The rules of each preset; a person is asked about what no rule is about."""
 _NOT_YET = {

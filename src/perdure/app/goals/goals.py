@@ -13,6 +13,7 @@ from perdure.app.goals.errors import result_of
 from perdure.app.goals.handle import GoalHandle
 from perdure.app.goals.options import GoalOptions
 from perdure.app.goals.runs import GoalRuns
+from perdure.app.goals.updates.conversations import Conversations
 from perdure.app.goals.updates.deletion import GoalDeletion
 from perdure.app.goals.updates.forks import GoalForks, fork_request
 from perdure.app.goals.updates.posts import CANCEL_WAIT_S, Posts, cancel_payload, clean_up
@@ -51,13 +52,17 @@ class Goals(GoalRuns):
     def __repr__(self) -> str:
         return f"<goals of {self._home}>"
 
-    def options(
+    def options(  # noqa: PLR0913 (each is an option of a start)
         self,
         key: str | None = None,
         limits: Limits | None = None,
         tags: Sequence[str] = (),
         on_failed: OnFailed = "raise",
         policy: str | Mapping[str, Any] | None = None,
+        *,
+        bot: str | None = None,
+        model: str | None = None,
+        chat: bool = False,
     ) -> GoalOptions:
         """Return options for `run` and `start`, which take only the flow and its arguments.
 
@@ -69,10 +74,13 @@ class Goals(GoalRuns):
         `policy` judges the calls that a model decides, in every run of the goal: the name of a preset, `ask` or
         `read-only`, or a mapping of `preset`, `rules` and `yes`. A person is asked about what no rule is about.
 
+        With `bot`, `model` or `chat`, the text that is run is a goal for a model: for the bot with that slug, else for
+        the built-in assistant. With `chat` it is the first message of a conversation, which waits for the next.
+
         Raises: Invalid
         """
         given = validate.key(key), validate.limits(limits), validate.tags(tags), validate.on_failed(on_failed)
-        return GoalOptions(self, *given, policy=read_policy(policy))
+        return GoalOptions(self, *given, policy=read_policy(policy), bot=bot, model=model, chat=chat)
 
     @overload
     async def run(self, what: "Flow[P, T]", /, *args: P.args, **kwargs: P.kwargs) -> GoalResult[T]: ...
@@ -151,6 +159,11 @@ class Goals(GoalRuns):
     @cached_property
     def _posts(self) -> Posts:
         return Posts(self._store, self._store, self._runner, self._clock, SystemIds(), find=self.find, feed=self.feed)
+
+    @cached_property
+    def conversations(self) -> Conversations:
+        """What is said to the models of goals."""
+        return Conversations(self._posts, self.begun)
 
     @cached_property
     def worker(self) -> "AppWorker":

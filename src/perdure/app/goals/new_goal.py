@@ -10,7 +10,7 @@ from typing import Any
 from perdure.app.goals.arguments import validate
 from perdure.errors import Invalid, NotFound, Unavailable, from_os_error
 from perdure.files.opening import read_input_file
-from perdure.kernel.events import GoalBegun, Limits, MindSpec, ParentCall, PolicySpec
+from perdure.kernel.events import GoalBegun, Limits, Message, MindSpec, ParentCall, PolicySpec
 from perdure.minds.flow.flow import Flow
 from perdure.minds.flow.registry import is_own_name, require_newest
 from perdure.minds.flow.scripts import script_here, without_script
@@ -42,6 +42,10 @@ class NewGoal:
     """The id that it has to get; None for a new one."""
     parent: ParentCall | None = None
     """The call that starts it, if that is a goal's."""
+    said: tuple[Message, ...] = ()
+    """What is recorded right behind the start: the first message of a conversation."""
+    bot_version: int | None = None
+    """The version of the bot, if the goal has one."""
 
     def __post_init__(self) -> None:
         """Refuse invalid tags, and a key that is empty or that not every database can keep.
@@ -51,7 +55,7 @@ class NewGoal:
         validate.tags(self.tags)
         validate.key(self.key, is_childs=self.parent is not None)
 
-    def differs_from(self, begun: GoalBegun) -> str | None:
+    def differs_from(self, begun: GoalBegun) -> str | None:  # noqa: PLR0911 (one return for each difference)
         """Say in what another goal is not the one that is wanted; in which folder and with how much do not count."""
         if self.policy is not None and self.policy != (begun.policy or PolicySpec()):
             return "which was started with another policy for the calls of models"
@@ -60,6 +64,8 @@ class NewGoal:
             return f"which is a {was.kind}, {_shown(begun.text)}, and not a {mind.kind}"
         if mind.kind == "flow":
             return _difference_of_flows(was, mind, has_name=self.flow is not None and self.flow.has_own_name)
+        if mind.kind == "model" and (was != mind or begun.bot != self.bot):
+            return "which is of another bot or model, or a conversation where this is none"
         if was.plan != mind.plan:
             return f"which has another plan: {_first_other_line(was.plan or '', mind.plan or '')}"
         if begun.text != self.text:

@@ -9,7 +9,7 @@ from perdure.app.goals.arguments.validate import OnFailed
 from perdure.app.goals.errors import failure_of
 from perdure.app.goals.handle import GoalHandle
 from perdure.app.wire.goal_view import GoalResult, GoalView
-from perdure.errors import Conflict
+from perdure.errors import Conflict, Invalid
 from perdure.kernel.events import Limits, PolicySpec
 from perdure.kernel.loop import RunResult
 from perdure.kernel.ports import Owned
@@ -38,6 +38,9 @@ class GoalOptions:
     tags: tuple[str, ...] = ()
     on_failed: OnFailed = "raise"
     policy: PolicySpec | None = None
+    bot: str | None = None
+    model: str | None = None
+    chat: bool = False
 
     @overload
     async def run(self, what: "Flow[P, T]", /, *args: P.args, **kwargs: P.kwargs) -> GoalResult[T]: ...
@@ -52,7 +55,7 @@ class GoalOptions:
         Raises: GoalFailed; GoalCancelled; GoalWaiting; Invalid; NotFound when the plan file does not exist; Conflict
         when the key started something else, or the code of the flow was changed.
         """
-        new = self._new(what, args, kwargs)
+        new = await self._new(what, args, kwargs)
         result = await self._retry_if_failed(await self._run_or_follow(new), self.goals.run_options_of(new))
         return self.goals.result_of(result, self.on_failed)
 
@@ -69,7 +72,7 @@ class GoalOptions:
 
         Raises: Invalid; NotFound when the plan file does not exist; Conflict when the key started something else.
         """
-        new = self._new(what, args, kwargs)
+        new = await self._new(what, args, kwargs)
         known = await self.goals.started(new)
         if known is None:
             try:
@@ -82,10 +85,18 @@ class GoalOptions:
                     raise
         return self._handle_of(known, new.flow)
 
-    def _new(self, what: "Flow[..., Any] | str | Path", args: tuple[Any, ...], kwargs: dict[str, Any]) -> "NewGoal":
+    async def _new(
+        self, what: "Flow[..., Any] | str | Path", args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> "NewGoal":
         from perdure.app.goals.new_goal import new_goal
 
         self.goals.require_open()
+        if self.bot is not None or self.model is not None or self.chat:
+            if not isinstance(what, str) or args or kwargs:
+                raise Invalid(f"A bot or a model is given a text, found {what!r}.")
+            goals = self.goals.model_goals
+            new = await goals.new(what, bot=self.bot, model=self.model, chat=self.chat, limits=self.limits)
+            return replace(new, key=self.key, tags=self.tags, policy=self.policy)
         new = new_goal(what, args, kwargs)
         return replace(new, key=self.key, limits=self.limits, tags=self.tags, policy=self.policy)
 

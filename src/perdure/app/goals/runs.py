@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from perdure.app.workers.children import HomeChildren
 from perdure.app.workers.queues import GoalQueues
 from perdure.app.workers.runner import PARK_S, Runner
 from perdure.app.workers.worker import LEASE_S
-from perdure.errors import Conflict, KeyTaken
+from perdure.errors import Conflict, Invalid, KeyTaken
 from perdure.kernel.calls.cleanup import GRACE_S
 from perdure.kernel.events import Limits, PolicySpec
 from perdure.kernel.loop import Loop, Outcome, RunResult
@@ -25,6 +26,8 @@ from perdure.minds.flow.steps.step_calls import DIRECT, StepCalls
 
 if TYPE_CHECKING:
     from perdure.app.goals.new_goal import NewGoal
+    from perdure.app.models.model_goals import ModelGoals
+    from perdure.minds.factory import Made, MindRequest
 
 
 class GoalRuns(GoalLists, ABC):
@@ -63,6 +66,7 @@ class GoalRuns(GoalLists, ABC):
             on_progress=self.feed.report,
             default_policy=default_policy,
         )
+        self._make_model_goals: Callable[[], ModelGoals] | None = None
         self.queues = GoalQueues(self, store, leases, self._runner)
         self._runner.set_children(self.children)
 
@@ -168,6 +172,24 @@ class GoalRuns(GoalLists, ABC):
     async def is_elsewhere(self, goal_id: str) -> bool:
         """Return whether only another process can run a goal: the script that defines its flow."""
         return self._runner.contexts.is_elsewhere(await self.begun(goal_id))
+
+    def set_model_goals(self, make: "Callable[[], ModelGoals]") -> None:
+        """Say what starts goals for models and makes their minds; it is made when the first is needed."""
+        self._make_model_goals = make
+        self._runner.contexts.minds["model"] = self._mind_of_model
+
+    def _mind_of_model(self, request: "MindRequest") -> "Made":
+        return self.model_goals.make(request)
+
+    @cached_property
+    def model_goals(self) -> "ModelGoals":
+        """What starts goals for models.
+
+        Raises: Invalid where there is none.
+        """
+        if self._make_model_goals is None:
+            raise Invalid("Goals for models cannot be started here.")
+        return self._make_model_goals()
 
     def is_of_this_process(self, goal: GoalView) -> bool:
         """Return whether the worker that owns a goal is this process."""

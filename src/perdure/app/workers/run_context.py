@@ -16,6 +16,7 @@ from perdure.errors import Invalid, NotFound
 from perdure.kernel.calls.children import NO_CHILDREN, Children
 from perdure.kernel.calls.progress import ProgressListener
 from perdure.kernel.calls.toolbox import StaticTools, Toolbox
+from perdure.kernel.conversation.answer_feed import AnswerFeed
 from perdure.kernel.events import GoalBegun, MindSpec
 from perdure.kernel.journal import Journal
 from perdure.kernel.loop import Loop
@@ -72,7 +73,8 @@ class RunContexts:
         from perdure.minds.factory import KINDS, MindRequest, make_mind
 
         flow = options.flow or self.find_flow(begun)
-        request = MindRequest(begun, options.jobs, self._forks, flow, self._calls)
+        answers = AnswerFeed()
+        request = MindRequest(begun, options.jobs, self._forks, flow, self._calls, options.model, answers)
         made = make_mind(request, {**KINDS, **self.minds})
         if is_new:
             self._require_known(made.wants)
@@ -89,6 +91,8 @@ class RunContexts:
             parks_for_person=options.parks_for_person,
             park_after_s=self._park_after_s,
             cancel_grace_s=self._cancel_grace_s,
+            answers=answers,
+            records_cut_short=options.queue == "cli",
         )
 
     def tools(self) -> dict[str, Tool]:

@@ -22,7 +22,7 @@ from perdure.files.folders import ensure_folder
 from perdure.kernel.calls.cleanup import GRACE_S, PARENT
 from perdure.kernel.calls.holding import hold_after, is_held, release
 from perdure.kernel.calls.progress import ProgressListener
-from perdure.kernel.events import Event, GoalBegun, Limits, MindSpec, PolicySpec
+from perdure.kernel.events import Body, Event, GoalBegun, Limits, MindSpec, PolicySpec
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.history.reopening import plan_continuation, plan_retry
 from perdure.kernel.inbox import drain
@@ -50,6 +50,7 @@ class _New:
     run_context: RunContext
     folder: Path | None
     """The folder to make for it, unless it runs in one that its caller named."""
+    said: Sequence[Body] = ()
 
 
 class Runner:
@@ -281,12 +282,13 @@ class Runner:
             parent=new.parent,
             tags=new.tags,
             policy=self._policy_of(new),
+            bot_version=new.bot_version,
         )
         run_context = await call_on(thread, self._setup.context_of(begun, workdir, options, thread, is_new=True))
         if new.workdir is not None:
-            return _New(goal_id, begun, run_context, None)
+            return _New(goal_id, begun, run_context, None, new.said)
         ensure_folder(Path(workdir).parent)  # a home in which no folder can be made is found before the goal is stored
-        return _New(goal_id, begun, run_context, Path(workdir))
+        return _New(goal_id, begun, run_context, Path(workdir), new.said)
 
     def _policy_of(self, new: "NewGoal") -> PolicySpec | None:
         """Return the policy that a new goal records: as it was given, else that of the settings.
@@ -304,6 +306,7 @@ class Runner:
         journal = Journal.begin(
             self._ownership.journal_deps(worker, options.queue), new.begun, new.goal_id, start_key=key
         )
+        journal.record(*new.said)
         self._setup.listen_to(journal)
         if (folder := new.folder) is not None:
             journal.listen(lambda events, _state: ensure_folder(folder) if events and events[0].seq == 1 else None)

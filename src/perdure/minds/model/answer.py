@@ -1,5 +1,6 @@
 """An answer of a model, bounded before it is recorded: its size, its depth, and what no text can contain."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -115,8 +116,6 @@ def _call(part: ToolCallPart, call_id: str) -> ToolCallPart:
 
 def _as_text(value: Any) -> str:
     """Return arguments as text, as far as they can be written."""
-    import json
-
     try:
         return storable(json.dumps(value, ensure_ascii=False))
     except (TypeError, ValueError, RecursionError):

@@ -55,6 +55,8 @@ class RunOptions:
     """Commit the start of a new goal before its code runs, for a caller that returns then."""
     flow: "Flow[..., Any] | None" = None
     """The flow that the caller has given, which is run; None: the flow is found by what the goal says."""
+    model: str | None = None
+    """The model from now on, of a goal that a model decides; None: as before."""
     tell: Tell | None = log.info
     """Called when the run waits for proof that the goal's last worker is dead; None: raise OwnerSilent instead."""
 

@@ -43,6 +43,9 @@ class AfterEnd(Conflict):
         return super().problem() | {"last_seq": self.last_seq}
 
 
+_LONGEST_MESSAGE = 100_000
+
+
 def reached(summary: Summary, after: int) -> None:
     """Check that a goal has the event after which it is to be read.
 
@@ -211,3 +214,16 @@ def timeout_s(given: Any) -> float | None:
     if given is not None and not is_number:
         raise Invalid(f"Invalid timeout_s: expected a number of seconds from 0, got {given!r}.")
     return None if given is None else float(given)
+
+
+def message(text: object) -> None:
+    """Check what a person says to a model.
+
+    Raises: Invalid
+    """
+    if not isinstance(text, str) or not text.strip():
+        raise Invalid("A message must have a text, found none.")
+    if len(text) > _LONGEST_MESSAGE:
+        raise Invalid(f"A message has at most {_LONGEST_MESSAGE:,} characters, found {len(text):,}.")
+    if not is_storable(text):
+        raise Invalid("A message contains characters that cannot be stored: NUL or lone surrogates.")
