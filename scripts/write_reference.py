@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from perdure.interfaces.cli.command import COMMON
 from perdure.interfaces.cli.commands import build
-from perdure.setting_definitions import DEFINITIONS
+from perdure.setting_definitions import DEFINITIONS, Definition
 from perdure.store.schema import metadata
 from scripts.write_api_reference import api_page
 from scripts.write_python_reference import client_page, python_page
@@ -86,11 +86,7 @@ def _options(command: Any, common: set[str], *, is_common: bool) -> list[str]:
 
 
 def _settings() -> str:
-    rows = [
-        f"| `{d.name}` | {f'`{d.flag}`' if d.flag else ''} | {', '.join(f'`{name}`' for name in d.environment)} "
-        f"| {f'`{d.name}`' if d.is_in_config else ''} | `{d.default(Path('~/.perdure'))}` | {d.help} |"
-        for d in DEFINITIONS
-    ]
+    rows = [_setting(definition) for definition in DEFINITIONS]
     return "\n".join(
         [
             "The order of precedence is: flag, environment, `config.toml` in the home, default. Of several variables,",
@@ -98,14 +94,14 @@ def _settings() -> str:
             "error. `perdure config show --origin` prints the origin of each value. Files in the current folder are",
             "not read. A name with a dot is a key in a table: `[memory]`, then `enabled = false`. An error in the",
             "table `memory`, or in one of its variables, disables only the memory.\n",
-            "| setting | flag | environment | `config.toml` | default | meaning |",
-            "|---|---|---|---|---|---|",
+            "| key in `config.toml` | flag, environment | default | meaning |",
+            "|---|---|---|---|",
             *rows,
             "",
-            'Tables `[models."NAME"]` in `config.toml`, NAME as in `perdure model list`, say more about one model:\n',
-            "| key | what it is |",
+            'Tables `[models."NAME"]` in `config.toml`, NAME as in `perdure model list`, configure one model:\n',
+            "| key | meaning |",
             "|---|---|",
-            "| `context_window` | Tokens of a request and its answer together; default: as known, else 8192. |",
+            "| `context_window` | Tokens of a request and its answer together; default: the known value, else 8192. |",
             "| `price` | `{input, output, cache_read?, cache_write?}` in USD per million tokens; default: as known. |",
             "| `api_key` | `secret:NAME`: the key is in the variable NAME, or stored by `perdure model login`. |",
             "",
@@ -117,6 +113,13 @@ def _settings() -> str:
             "",
         ]
     )
+
+
+def _setting(definition: Definition) -> str:
+    key = f"`{definition.name}`" + ("" if definition.is_in_config else " (not in `config.toml`)")
+    others = [f"`{name}`" for name in (definition.flag, *definition.environment) if name]
+    default = str(definition.default(Path("~/.perdure")))
+    return f"| {key} | {', '.join(others)} | {f'`{default}`' if default else 'none'} | {definition.help} |"
 
 
 def _database() -> str:
@@ -171,9 +174,9 @@ PAGES: Mapping[Path, tuple[str, Callable[[], str]]] = {
     REFERENCE / "cli.md": ("Commands", _commands),
     REFERENCE / "settings.md": ("Settings", _settings),
     REFERENCE / "database.md": ("Database", _database),
-    REFERENCE / "python.md": ("Python", python_page),
-    REFERENCE / "client.md": ("Client", client_page),
-    REFERENCE / "api.md": ("API", api_page),
+    REFERENCE / "python.md": ("Python API", python_page),
+    REFERENCE / "client.md": ("HTTP client", client_page),
+    REFERENCE / "api.md": ("HTTP API", api_page),
 }
 """The generated pages, with their titles and what writes their text."""
 
