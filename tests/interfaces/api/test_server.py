@@ -53,7 +53,7 @@ def test_an_address_that_others_can_reach_has_to_be_asked_for(host: str) -> None
 
 @pytest.mark.parametrize("name", ["http://foo", "foo:80", "", "a b", "föö", "x" * 254])
 def test_a_name_that_no_machine_has_is_refused(name: str) -> None:
-    with pytest.raises(Invalid, match="no name of a machine"):
+    with pytest.raises(Invalid, match="is not the name of a machine"):
         bind(Address(port=0, names=[name]))
 
 
@@ -184,10 +184,10 @@ async def test_every_route_answers_curl_as_its_page_says(server: Running, tmp_pa
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "PERDURE_HOME": str(home), "SERVER": server.url}
     told = await run(environment, tmp_path, "sh", "-euc", _shell(ALL_ROUTES))
-    assert [line for line in told.splitlines() if re.fullmatch("[0-9]{3}", line)] == ["401", "401", "410"]
+    assert [line for line in told.splitlines() if re.fullmatch("[0-9]{3}", line)] == ["401", "401", "410", "503"]
     assert "problem" not in told
     answers = [json.loads(line) for line in told.splitlines() if line.startswith('{"data"')]
-    assert len(answers) == 40
+    assert len(answers) == 41
     goals = {each["text"]: each async for each in _goals(server)}
     assert goals["a question"]["status"] == "done"
     assert goals["sleep 600"]["reason"] == "cancelled"
