@@ -383,7 +383,7 @@ async def test_a_rollback_to_a_version_that_has_the_edit_puts_nothing_beside(hom
     assert "Also water the plants." in home.path("ada/SOUL.md").read_text()
     assert (await home.assembler.rollback("ada", 1)).set_aside == ("SOUL.md.old",)
     await home.change("ada", tone="direct")
-    assert (await home.assembler.rollback("ada", 1)).set_aside == (), "what Forge wrote is no edit"
+    assert (await home.assembler.rollback("ada", 1)).set_aside == (), "text that Forge wrote is not a hand edit"
 
 
 async def test_a_rollback_keeps_a_value_of_the_front_matter_that_was_edited_between_two_versions(home: Home) -> None:

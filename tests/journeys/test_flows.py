@@ -104,7 +104,7 @@ ASKS = "goal: ship\nsteps:\n  - {id: sure, ask: {question: 'Ship it?', options: 
 
 
 @pytest.mark.parametrize("form", ["--json", "--jsonl"])
-def test_a_program_that_watches_is_told_on_standard_error_what_a_goal_waits_for(
+def test_standard_error_says_what_a_goal_waits_for_that_a_program_watches(
     work: Path, beside: Beside, form: str
 ) -> None:
     (work / "asks.yaml").write_text(ASKS)

@@ -136,8 +136,8 @@ class Memory:
         found = await self._connection.ask("GET", path, query=query)
         meta = found["meta"]
         names = ("truncated", "more", "disabled", "next_cursor")
-        told = {name: meta[name] for name in names if meta.get(name) is not None}
-        return {"matches": found["data"], **told}
+        known = {name: meta[name] for name in names if meta.get(name) is not None}
+        return {"matches": found["data"], **known}
 
 
 def _record(record_id: str) -> str:

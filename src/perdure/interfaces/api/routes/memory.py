@@ -177,7 +177,7 @@ async def related_records(  # noqa: PLR0913 (each is a way to find something)
 ) -> Response:
     """Find records related to paths, a fingerprint, a text, a commit or a pull request, the most severe first.
 
-    `meta.more` says how many more match after this page, counted among the first 40 records at least.
+    `meta.more` counts the matches after this page, exactly or at least: up to 40 records are read for it.
     """
     after, many = _places_before(cursor), limit or served.p.settings.memory.max_matches
     found = await served.p.memory.related(
@@ -226,8 +226,8 @@ def _matches(found: Mapping[str, Any], after: int, limit: int) -> Response:
     end, matches, asked = after + limit, found["matches"], ASKED.get()
     cursor = to_cursor(f"after {end}") if end < len(matches) and end <= _DEEPEST else None
     links = {"self": asked.link()} | ({} if cursor is None else {"next": asked.link(cursor=cursor)})
-    told = {name: value for name, value in found.items() if name not in ("matches", "more")}
-    return reply(matches[after:end], links=links, next_cursor=cursor, **told, **_more(found, end))
+    facts = {name: value for name, value in found.items() if name not in ("matches", "more")}
+    return reply(matches[after:end], links=links, next_cursor=cursor, **facts, **_more(found, end))
 
 
 def _more(found: Mapping[str, Any], end: int) -> dict[str, Any]:
