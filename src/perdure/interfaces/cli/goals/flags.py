@@ -78,9 +78,7 @@ _LIMITS: Mapping[str, Any] = {
     ],
     "time_limit": Annotated[
         str | None,
-        typer.Option(
-            "--timeout", metavar="TIME", help="Pause and ask after this time of its tools: 90s, 5m, 2h, 1d."
-        ),
+        typer.Option("--timeout", metavar="TIME", help="Pause and ask after this time of its tools: 90s, 5m, 2h, 1d."),
     ],
 }
 with_limits = with_options("limited", _LIMITS)
