@@ -257,9 +257,14 @@ class FlowMind:
             raise Invalid(f"{name} was asked for inside a step; only the flow itself has steps, questions and waits.")
         if self._progress.is_closed:
             raise asyncio.CancelledError  # what the function asks for in `finally` is not run now
+        loop = asyncio.get_running_loop()
+        if self._progress.body is not None and self._progress.body.get_loop() is not loop:
+            raise Invalid(
+                f"{name} was called on another event loop, for example on a thread. Call the steps of a flow on the"
+                " event loop that runs the flow."
+            )
         step = branch.next_step(name) if id is None else self._step_with_id(branch, id)
         _require_json(step, wanted)
-        loop = asyncio.get_running_loop()
         request = Request(step, wanted, loop.create_future(), retry)
         progress = self._progress
         progress.asked.add(step)
