@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from perdure.app.goals.arguments import validate
 from perdure.app.goals.new_goal import NewGoal
+from perdure.app.models.load_skill import LoadSkillTool
 from perdure.bots.skills import Skill
-from perdure.bots.tools import LoadSkillTool
 from perdure.kernel.calls.toolbox import StaticTools
 from perdure.kernel.events import GoalBegun, Limits, Message, MindSpec
 from perdure.kernel.tool import Tool
