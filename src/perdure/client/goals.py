@@ -90,13 +90,13 @@ class Goals:
         tries: int = 12,
         on_progress: "Callable[[wire.CallProgress], object] | None" = None,
     ) -> "AsyncIterator[Event]":
-        """Give the events of a goal after a seq, then those that come, each once and in order, until it has ended.
+        """Yield the events of a goal after a seq, then new ones, each once and in order, until the goal has ended.
 
         `on_progress` is called with what the calls of the goal report while they run in the server, between the events.
         Of reports that follow each other quickly, some are left out; none is stored.
 
-        A broken connection is opened again, up to `retries` times in a row (twelve are some forty seconds), and goes
-        on after the last event that was given.
+        A broken connection is opened again, up to `tries` times in a row (twelve take about forty seconds), and
+        continues after the last event that was yielded.
 
         Raises: NotFound; Denied; Conflict when the goal does not have the event `after_seq`; Unavailable when the
         server cannot be reached for all that time.

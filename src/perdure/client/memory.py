@@ -147,7 +147,7 @@ def _record(record_id: str) -> str:
 def _sent(filters: RecordFilters) -> dict[str, Any]:
     """Return filters as they are sent; a time without an offset counts as UTC, at home too.
 
-    Raises: TypeError for a name that is no filter.
+    Raises: TypeError for an unknown filter.
     """
     require_names(filters, RecordFilters)
     return {name: _text(value) for name, value in filters.items()}

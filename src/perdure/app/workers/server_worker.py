@@ -37,8 +37,8 @@ class ServerWorker(BackgroundRuns):
     """The goals that a server runs: those that were started or resumed through it.
 
     Of the goals of the command line it runs only those that sleep, are due and have no live worker; with `wakes`.
-    Every goal is durable before `start` returns. What is left when the process ends, however it ends, the next server
-    on the same home goes on with. Goals beyond those that run at once wait in the queue, which is the store itself:
+    Every goal is durable before `start` returns. Goals that are left when the process ends are resumed by the next
+    server on the same home. Goals beyond those that run at once wait in the queue, which is the store itself:
     the open goals of servers that no live worker owns.
     """
 
@@ -86,7 +86,7 @@ class ServerWorker(BackgroundRuns):
     ) -> GoalView:
         """Resume a goal here, and return it as soon as it is claimed or queued.
 
-        The same call, named by its key, goes on once: then the goal is returned as it is.
+        The same call, identified by its key, resumes the goal once; a repeat returns the goal unchanged.
 
         Raises: NotFound; Conflict when another live worker runs it, or the key was used for another call; Invalid when
         a limit is not above what was used; Exhausted when too many goals are queued.

@@ -30,7 +30,7 @@ _RUN = (
 _CHAT = "You are in a conversation. Answer each message; nothing ends it but the person."
 _LONGEST_ANSWER = 16_384
 _ENDS = frozenset({"done", "blocked"})
-"""Tools that end a goal: a conversation is ended by nobody but the person."""
+"""Tools that end a goal; only the person ends a conversation."""
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,9 @@ _QUIET_TURNS = 12
 _MOST_TURNS, _PATIENCE_S = 1_000, 0.05
 """A flow that stays active for this many turns of the event loop, and this long, counts as polling."""
 _CANCELLING_TURNS = 25
-"""A flow that anyio cancels in every turn is at rest when it has neither asked for nor cancelled anything for so many
-turns: what it asks for in `finally` is cancelled by one of these, and a task group of asyncio never stops to wake up.
+"""A flow that anyio cancels in every turn is at rest when it has neither asked for nor cancelled anything for this
+many turns: what it asks for in `finally` is cancelled by one of these, and a task group of asyncio never stops to
+wake up.
 """
 _BLOCKED_S = 0.01
 _ONE_MOMENT_S = 0.001

@@ -64,7 +64,7 @@ class Writer:
         done.wait(within_s)
 
     async def finish(self, within_s: float) -> None:
-        """Wait for what was asked for, but not for a terminal that is held or a pipe that nobody reads; then close."""
+        """Write what is pending, unless the terminal is stopped or the pipe has no reader; then close."""
         try:
             async with asyncio.timeout(within_s):
                 await self.drained()
