@@ -311,14 +311,14 @@ def test_a_folder_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
 def test_a_file_in_the_way_of_a_folder_is_refused_and_kept(below: str, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("mine")
-    with pytest.raises(Invalid, match="expected to be a folder"):
+    with pytest.raises(Invalid, match="must be a folder"):
         ensure_folder(file / below)
     assert file.read_text() == "mine"
 
 
 def test_a_link_that_leads_nowhere_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "gone")
-    with pytest.raises(Invalid, match="expected to be a folder"):
+    with pytest.raises(Invalid, match="must be a folder"):
         ensure_folder(tmp_path / "link")
 
 

@@ -169,4 +169,4 @@ def test_an_open_question_is_shown_with_its_words() -> None:
 def test_a_reader_who_has_gone_is_named_as_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(BrokenPipeError):
         raise_failure(BrokenPipeError())
-    assert "has gone, so the exit code is 1" in capsys.readouterr().err
+    assert "has closed it, so the exit code is 1" in capsys.readouterr().err
