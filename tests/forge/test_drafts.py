@@ -57,7 +57,7 @@ def test_there_is_a_step_from_every_earlier_version() -> None:
 
 def test_a_newer_draft_is_refused_by_name() -> None:
     newer = replace(draft_of(begun("timer")), session_id="the-one", schema_version=DRAFT_VERSION + 1)
-    with pytest.raises(Conflict, match=f"the-one has version {DRAFT_VERSION + 1}.*left as it is"):
+    with pytest.raises(Conflict, match=f"the-one has version {DRAFT_VERSION + 1}.*not changed"):
         state_of(newer)
 
 

@@ -42,11 +42,8 @@ T = TypeVar("T")
 class Goals(GoalRuns):
     """The goals of a home. A method that changes a goal needs its whole id; one that only reads accepts a prefix.
 
-    Instead of an id, each takes `key:KEY` for the goal that a key has started.
-
-    async with Perdure.open() as p:
-        result = await p.goals.options(key="nightly-2026-11-15").run(nightly, "2026-11-15")
-        print(result.status, result.value)
+    Instead of an id, each takes `key:KEY` for the goal that a key has started. Options come before the arguments:
+    `await p.goals.options(key="nightly-2026-11-15").run(nightly, "2026-11-15")`.
     """
 
     def __repr__(self) -> str:
@@ -66,16 +63,12 @@ class Goals(GoalRuns):
     ) -> GoalOptions:
         """Return options for `run` and `start`, which take only the flow and its arguments.
 
-        `key` names the start: the same call is the same goal. `limits` is how much the goal may use, `tags` are labels
-        to find it by. A goal that fails is raised as GoalFailed; with `on_failed="retry"` it is retried once before
-        that, with `"return"` its result is returned. A retry is made by the call that is awaited or the process that
-        started the goal: recovery after a crash does not retry.
-
-        `policy` judges the calls that a model decides, in every run of the goal: the name of a preset, `ask` or
-        `read-only`, or a mapping of `preset`, `rules` and `yes`. A person is asked about what no rule is about.
-
-        With `bot`, `model` or `chat`, the text that is run is a goal for a model: for the bot with that slug, else for
-        the built-in assistant. With `chat` it is the first message of a conversation, which waits for the next.
+        `key` identifies the start: the same call is the same goal. `tags` are labels to find it by. A failed goal is
+        raised as GoalFailed; with `on_failed="retry"` the caller, not recovery after a crash, retries it once before
+        that; with `"return"` its result is returned.
+        `policy` judges the calls that a model decides: a preset, or a mapping of `preset`, `rules` and `yes`. With
+        `bot`, `model` or `chat`, the text that is run is a goal for a model; with `chat` it is the first message of a
+        conversation, which waits for the next.
 
         Raises: Invalid
         """
@@ -99,8 +92,6 @@ class Goals(GoalRuns):
     async def start(self, what: str | Path, /) -> GoalHandle[Any]: ...
     async def start(self, what: "Flow[..., Any] | str | Path", /, *args: Any, **kwargs: Any) -> GoalHandle[Any]:
         """Store a goal, run it in the background until the home is closed, and return its handle at once.
-
-        A goal that waits is resumed here when it was answered or is due.
 
         Raises: Invalid; NotFound when the plan file does not exist.
         """

@@ -257,12 +257,7 @@ class FlowMind:
             raise Invalid(f"{name} was asked for inside a step; only the flow itself has steps, questions and waits.")
         if self._progress.is_closed:
             raise asyncio.CancelledError  # what the function asks for in `finally` is not run now
-        loop = asyncio.get_running_loop()
-        if self._progress.body is not None and self._progress.body.get_loop() is not loop:
-            raise Invalid(
-                f"{name} was called on another event loop, for example on a thread. Call the steps of a flow on the"
-                " event loop that runs the flow."
-            )
+        loop = _loop_of(self._progress.body, name)
         step = branch.next_step(name) if id is None else self._step_with_id(branch, id)
         _require_json(step, wanted)
         request = Request(step, wanted, loop.create_future(), retry)
@@ -385,3 +380,17 @@ def _texts(wanted: Wanted) -> Sequence[Any]:
 
 
 _proposal = constructor(Proposal)
+
+
+def _loop_of(body: "asyncio.Task[Any] | None", name: str) -> asyncio.AbstractEventLoop:
+    """Return the running event loop, which must be that of the flow's body.
+
+    Raises: Invalid on another one, where the answer would never arrive.
+    """
+    loop = asyncio.get_running_loop()
+    if body is not None and body.get_loop() is not loop:
+        raise Invalid(
+            f"{name} was called on another event loop, for example on a thread. Call the steps of a flow on the"
+            " event loop that runs the flow."
+        )
+    return loop
