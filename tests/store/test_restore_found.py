@@ -11,6 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+import perdure.store.sqlite.file_database  # noqa: F401 (a child that has become another user can import nothing)
 from perdure import Conflict, Damaged, DatabaseClient, Denied, Invalid, Perdure
 from perdure.app.home.backup import back_up, restore_backup
 from perdure.settings import load_settings

@@ -198,13 +198,15 @@ def test_a_flow_whose_code_is_gone_is_told_before_an_answer_or_a_fork_is_made(pe
         ("runs:twice", 2, "asyncio.run() cannot be called from a running event loop"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:coroutine:RuntimeWarning")
 def test_a_flow_that_cannot_be_had_is_said_in_one_sentence(perdure: Terminal, path: str, code: int, said: str) -> None:
     Path("needs_more.py").write_text("import flows\nimport more_than_there_is\n")
     Path("broken.py").write_text("def f():\n    pass\nasync def broken(:\n")
     Path("divides.py").write_text("import flows\n\n1 / 0\n")
     Path("leaves.py").write_text("import sys\nsys.exit(3)\n")
-    Path("runs.py").write_text("import asyncio\nasync def main(): pass\ncoroutine = main()\nasyncio.run(coroutine)\n")
+    Path("runs.py").write_text(
+        "import asyncio\nasync def main(): pass\ncoroutine = main()\n"
+        "try:\n    asyncio.run(coroutine)\nfinally:\n    coroutine.close()\n"
+    )
     assert perdure("run", "--flow", path) == code
     assert said in perdure.err
     assert perdure.err.startswith("perdure: ")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import perdure.store.sqlite.file_database  # noqa: F401 (a child that has become another user can import nothing)
 from perdure import Conflict, Damaged, DatabaseClient, Denied, Invalid
 from perdure.store.migrations import CHAIN
 from perdure.store.sqlite.connection import APPLICATION_ID
