@@ -70,7 +70,8 @@ each_case = pytest.mark.parametrize(
 
 async def parked(world: World, fn: FlowFunction) -> int:
     """Start a goal that parks; return when its question was asked."""
-    ran = await world.start(MindSpec("flow", at=Flow(fn).path))
+    made = Flow(fn)  # registered only while something refers to it
+    ran = await world.start(MindSpec("flow", at=made.path))
     assert ran.outcome == "waiting"
     return world.clock.now
 

@@ -60,7 +60,8 @@ async def ended(world: World, fn: FlowFunction) -> GoalState:
     LEAVE.clear()
     world.end_within_s = 0.1
     try:
-        state = (await world.start(MindSpec("flow", at=Flow(fn).path))).state
+        made = Flow(fn)  # registered only while something refers to it
+        state = (await world.start(MindSpec("flow", at=made.path))).state
     finally:
         LEAVE.set()
     assert state.termination is not None

@@ -51,8 +51,8 @@ def fail(message: str) -> None:
 
 
 async def run(world: World, fn: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> RunResult:
-    path = Flow(fn).path
-    return await world.start(MindSpec("flow", at=path, args={"args": list(args), "kwargs": {}}))
+    made = Flow(fn)  # registered only while something refers to it
+    return await world.start(MindSpec("flow", at=made.path, args={"args": list(args), "kwargs": {}}))
 
 
 def ended(ran: RunResult) -> Termination:

@@ -50,7 +50,8 @@ def fails_once() -> str:
 
 
 async def start(world: World, fn: Any) -> RunResult:
-    return await world.start(MindSpec("flow", at=Flow(fn).path))
+    made = Flow(fn)  # registered only while something refers to it
+    return await world.start(MindSpec("flow", at=made.path))
 
 
 def value(ran: RunResult) -> Any:

@@ -64,7 +64,8 @@ def calm_outside() -> None:
 
 
 async def run(world: World, fn: Callable[..., Coroutine[Any, Any, Any]]) -> RunResult:
-    return await world.start(MindSpec("flow", at=Flow(fn).path))
+    made = Flow(fn)  # registered only while something refers to it
+    return await world.start(MindSpec("flow", at=made.path))
 
 
 async def state_of(world: World) -> GoalState:

@@ -128,7 +128,8 @@ async def failed_then_retried(fn: FlowFunction, die_at: int | None = None) -> Go
     dead: set[str] = set()
     store = InMemoryStateStore(is_dead=dead.__contains__)
     world = World(store, store, dead=dead)
-    await world.start(MindSpec("flow", at=Flow(fn).path))
+    made = Flow(fn)  # registered only while something refers to it
+    await world.start(MindSpec("flow", at=made.path))
     assert fold(await store.load("goal-a")).status == "failed"
     STATE["is_fixed"] = True
     appends = 0
@@ -176,7 +177,8 @@ async def with_a_checked_payment(goal: Goal) -> Any:
 async def failed(world: World, fn: FlowFunction) -> tuple[GoalState, Reopened]:
     """Run a flow until it fails, and return what a retry of it reopens."""
     STATE["is_fixed"] = False
-    state = (await world.start(MindSpec("flow", at=Flow(fn).path))).state
+    made = Flow(fn)  # registered only while something refers to it
+    state = (await world.start(MindSpec("flow", at=made.path))).state
     return state, plan_retry(state, by="person")
 
 

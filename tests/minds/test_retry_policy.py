@@ -47,7 +47,8 @@ def fail(kind: str) -> None:
 
 
 async def run(world: World, fn: Callable[..., Coroutine[Any, Any, Any]]) -> RunResult:
-    return await world.start(MindSpec("flow", at=Flow(fn).path))
+    made = Flow(fn)  # registered only while something refers to it
+    return await world.start(MindSpec("flow", at=made.path))
 
 
 @contextmanager
