@@ -117,6 +117,9 @@ def test_a_folder_that_cannot_be_read_is_an_error_and_not_empty() -> None:
 
 
 async def back_up_as_nobody() -> None:
+    with tempfile.TemporaryDirectory() as folder:  # imports all that is needed, which another user may not read
+        await fill(settings_of(Path(folder) / "home"), "a")
+        await back_up(settings_of(Path(folder) / "home"), Path(folder) / "b.tar.gz")
     os.setuid(65534)
     with tempfile.TemporaryDirectory() as folder:
         settings = settings_of(Path(folder) / "home")
