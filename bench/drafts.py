@@ -12,9 +12,9 @@ from statistics import median
 from bench.measure import scratch
 from bench.table import Target, Timed
 from perdure import DatabaseClient
-from perdure.forge.drafts import draft_of
-from perdure.forge.interview.interview import begin
-from perdure.forge.state import Surroundings
+from perdure.forge.drafts import encode_draft
+from perdure.forge.interview.interview import start_interview
+from perdure.forge.state import InterviewContext
 from perdure.store.builder.drafts import SqlBuilderDraftStore
 
 _DRAFTS = 10_000
@@ -38,7 +38,7 @@ def measure(repeats: int) -> list[Timed]:
 
 async def _make(path: Path) -> None:
     """Make drafts with states as long as those of real interviews."""
-    draft = draft_of(begin("s", "a timer for pasta", Surroundings(models=("m" * 40,) * 60)))
+    draft = encode_draft(start_interview("s", "a timer for pasta", InterviewContext(models=("m" * 40,) * 60)))
     values = [replace(draft, session_id=f"{number:036}") for number in range(_DRAFTS)]
     async with await DatabaseClient.create(path):
         pass

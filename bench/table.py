@@ -54,7 +54,7 @@ class Timed:
 
     @property
     def shortfall(self) -> str:
-        """Say what was wanted and what was found."""
+        """Describe what was wanted and what was found."""
         found = f"{_ratio(self.ratio)}x" if self.target and self.target.of == "ratio" else self._show(self.ours)
         return f"not met: {self.what}: {found}, wanted {self.wanted}"
 

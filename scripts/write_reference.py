@@ -71,7 +71,9 @@ def _command(path: tuple[str, ...], command: Any, common: set[str]) -> list[str]
 def _as_code(text: str | None) -> str:
     """Return a help text as one line of Markdown, with options and variables as code."""
     line = " ".join((text or "").split())
-    return re.sub(r"(?<![\w`-])(--[a-z][a-z-]*|[A-Z]+_[A-Z_]+)(?![\w`])", r"`\1`", line)
+    return re.sub(
+        r"`[^`]*`|(?<![\w-])(--[a-z][a-z-]*|[A-Z]+_[A-Z_]+)(?!\w)", lambda found: f"`{found[0].strip('`')}`", line
+    )
 
 
 def _argument(parameter: Any) -> str:

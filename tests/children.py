@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Coroutine
 from multiprocessing.context import ForkServerContext, ForkServerProcess
+from multiprocessing.forkserver import ensure_running
 from typing import Any
 
 from perdure import failpoints
@@ -18,10 +19,25 @@ from perdure import failpoints
 _TIMEOUT_S = 60
 
 
+MODEL_VARIABLES = (
+    *("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "PERDURE_MODEL"),
+    *("GOOGLE_API_KEY", "GEMINI_API_KEY", "OLLAMA_HOST", "OLLAMA_API_KEY"),
+)
+"""The variables that connect models. Interviews offer what they name."""
+
+
 def context() -> ForkServerContext:
-    """The way children are made."""
+    """The way children are made.
+
+    The warm parent keeps the environment of the test that happens to start it, so it is started without models.
+    """
     forkserver = multiprocessing.get_context("forkserver")
     forkserver.set_forkserver_preload(["tests.warm"])
+    models = {name: os.environ.pop(name) for name in MODEL_VARIABLES if name in os.environ}
+    try:
+        ensure_running()
+    finally:
+        os.environ.update(models)
     return forkserver
 
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 
 from perdure import DatabaseClient
+from tests.children import MODEL_VARIABLES
 from tests.postgres import DatabasePool, PostgresServer, start_postgres
 from tests.sql import Connections, PlainSql
 
@@ -23,10 +24,6 @@ settings.register_profile("torture", deadline=None)
 settings.load_profile("torture" if "PERDURE_TORTURE" in os.environ else "suite")
 
 BACKENDS = ("sqlite", "postgresql")
-MODEL_VARIABLES = (
-    *("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
-    *("GOOGLE_API_KEY", "GEMINI_API_KEY", "OLLAMA_HOST", "OLLAMA_API_KEY"),
-)
 
 
 def _ignore_hangup(_number: int, _frame: object) -> None:

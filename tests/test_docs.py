@@ -337,7 +337,7 @@ def test_the_recording_of_the_wizard_shows_what_is_asked_today(
     page = (ROOT / "docs/wizard.md").read_text()
     assert run(["new", "I want a coding assistant", "--answers", "answers.json"]) == 2
     asked, *options = capsys.readouterr().err.splitlines()
-    assert "Asked now: How should it speak?" in asked
+    assert "Pending question: How should it speak?" in asked
     for option in options:
         _, label, why = option.strip().split(": ", 2)
         assert any(line.split("  ")[0] == label and line.endswith(why) for line in said_in_the_recording(page)), option

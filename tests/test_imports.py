@@ -40,7 +40,6 @@ HIDDEN: Mapping[str, frozenset[str]] = {
             "app.workers.children -> minds.flow.values.values",
             "app.workers.run_context -> app.workers.flows",
             "interfaces.cli.goals.run_ui.flows -> app.workers.flows",
-            "interfaces.cli.goals.run_ui.flows -> minds.flow.execution.recorded_steps",
             "interfaces.cli.home.serve -> app.workers.flows",
         }
     ),
@@ -68,22 +67,22 @@ HIDDEN: Mapping[str, frozenset[str]] = {
     ),
     "start-up: this part of a home is not used by most programs": frozenset(
         {
-            "app.composition -> app.goals.policies",
+            "app.composition -> app.goals.arguments.policies",
             "app.composition -> store.backup.restore",
             "app.composition -> store.idempotency",
             "app.goals.goals -> app.workers.app_worker",
             "app.memory.memory -> app.idempotency",
             "interfaces.cli.completion -> app.builder.list_views",
             "interfaces.cli.goals.run_ui.asker -> rich.console",
-            "testing.home -> app.goals.goals",
+            "testing.home -> testing.goals",
         }
     ),
     "start-up: git, reports and sections are read when an option asks for them": frozenset(
         {
-            "interfaces.cli.memory.add -> memory.ingest.git",
+            "app.memory.arguments -> memory.ingest.git",
+            "app.memory.repositories -> memory.ingest.git",
             "interfaces.cli.memory.find -> interfaces.cli.memory.sections",
-            "interfaces.cli.memory.find -> memory.ingest.git",
-            "interfaces.cli.memory.ingest -> memory.ingest.git",
+            "interfaces.cli.remote.records -> app.memory.sources",
         }
     ),
     "start-up: one kind of database does not load the adapter of the other": frozenset(

@@ -5,13 +5,14 @@ A collector yields the texts of one source, each with its place; a new source is
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from perdure import errors
+from perdure.interfaces.api.app import make_routes
 from scripts.write_reference import PAGES
 from tests.markdown import without_code
 
@@ -82,7 +83,36 @@ def _shown_by(node: ast.AST) -> Iterator[ast.expr]:
     yield from (each.value for each in node.keywords if each.arg in _NAMED)
 
 
-COLLECTORS: list[Callable[[], Iterator[Text]]] = [documents, messages]
+def prompts() -> Iterator[Text]:
+    """Yield the texts that the command line prints: help texts are docstrings of commands; also prompts and reports."""
+    for file in sorted((ROOT / "src/perdure/interfaces/cli").rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+                text = re.sub(r"`[^`]*`", "`", " ".join(node.value.split()))
+                yield Text(f"{file.relative_to(ROOT)}:{node.lineno}", text)
+
+
+def openapi() -> Iterator[Text]:
+    """Yield every summary, description and title of the OpenAPI document, at any depth."""
+    for number, (where, text) in enumerate(_described(make_routes().openapi(), ""), start=1):
+        yield Text(f"openapi{where}:{number}", re.sub(r"`[^`]*`", "`", " ".join(text.split())))
+
+
+def _described(part: Any, where: str) -> Iterator[tuple[str, str]]:
+    """Yield the texts of a part of the OpenAPI document, each with its path."""
+    if isinstance(part, list):
+        for number, item in enumerate(part):
+            yield from _described(item, f"{where}/{number}")
+    if not isinstance(part, Mapping):
+        return
+    for name, value in part.items():
+        if name in ("summary", "description", "title") and isinstance(value, str):
+            yield where.replace(":", ""), value
+        elif name not in ("example", "examples"):
+            yield from _described(value, f"{where}/{name}")
+
+
+COLLECTORS: list[Callable[[], Iterator[Text]]] = [documents, messages, prompts, openapi]
 
 
 @pytest.mark.parametrize("collect", COLLECTORS, ids=lambda collect: collect.__name__)

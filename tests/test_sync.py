@@ -217,7 +217,7 @@ def run_script(folder: Path, signal_name: str, start: str = "main()") -> subproc
 def test_ctrl_c_cancels_the_goal_and_says_how_to_resume_it(tmp_path: Path) -> None:
     ended = run_script(tmp_path, "SIGINT")
     assert ended.returncode == -signal.SIGINT, ended.stderr
-    assert ended.stderr.startswith("Interrupted; what was recorded is kept. To resume:\n"), ended.stderr
+    assert ended.stderr.startswith("Interrupted. Recorded steps are kept. To resume:\n"), ended.stderr
     assert "nightly.py" in ended.stderr
     assert "Traceback" not in ended.stderr
     again = run_script(tmp_path, "SIGINT")

@@ -23,7 +23,7 @@ for attempt in 1 2 3 4 5; do
   if [ -n "$there" ]; then
     git fetch -q origin "$MEMORY_BRANCH"
     parent=$(git rev-parse FETCH_HEAD)
-    git show "$parent:memory.jsonl" | perdure memory import --lenient -
+    git show "$parent:memory.jsonl" | perdure memory import --lenient - >&2
   fi
   blob=$(git hash-object -w "$MEMORY_STATE_DIR/memory.jsonl")
   tree=$(printf '100644 blob %s\tmemory.jsonl\n' "$blob" | git mktree)

@@ -3,17 +3,17 @@
     PerdureError          code         HTTP  exit
     ├── Invalid           invalid       422     2   the request is not valid
     ├── NotFound          not_found     404     3   the object does not exist
-    │   └── Over          over          410     3   the object existed once, and has ended or was removed
-    ├── Conflict          conflict      409     4   the object was changed meanwhile, or is taken
+    │   └── Over          over          410     3   the object existed, and has ended or was removed
+    ├── Conflict          conflict      409     4   the object was changed meanwhile, or is in use
     │   └── KeyTaken      key_taken     422     4   the key was used for another call
     ├── Denied            denied        403     1   not allowed
-    │   └── NoToken       no_token      401     1   a server was shown no token, or a wrong one
-    ├── Waiting           waiting       409     5   a person has to decide first
+    │   └── NoToken       no_token      401     1   the token of a request is missing or invalid
+    ├── Waiting           waiting       409     5   a person must decide first
     │   └── GoalWaiting   waiting       409     5   a goal waits; exit code 6 when for a limit, 8 when for a model
     ├── Exhausted         exhausted     429     6   a limit or budget is used up
     ├── Damaged           damaged       500     7   stored data is not what was written
-    ├── Unavailable       unavailable   503     8   something outside does not answer
-    ├── InternalError     internal      500     1   a mistake of Perdure
+    ├── Unavailable       unavailable   503     8   an external system does not respond
+    ├── InternalError     internal      500     1   a bug of Perdure
     ├── StepFailed        its own       500     1   a step of a flow failed for good
     └── GoalFailed        goal_failed   500     1   a goal has failed
         └── GoalCancelled goal_cancelled 500  130   a goal was cancelled
@@ -29,7 +29,7 @@ from typing import Any, ClassVar, Protocol
 
 
 class PerdureError(Exception):
-    """The root of everything raised on purpose; `str(error)` is fit to be shown to a person."""
+    """The base class of all errors that Perdure raises on purpose; `str(error)` can be shown to a user."""
 
     code: str = "error"
     title: ClassVar[str] = "Failed"
@@ -41,7 +41,7 @@ class PerdureError(Exception):
         self.detail = detail
         self.errors = tuple(errors)
         self.current = current
-        """The present state in its JSON form, from which the caller can decide again."""
+        """The current state in its JSON form, for the next decision of the caller."""
 
     def problem(self) -> dict[str, Any]:
         """Describe the error as an RFC 9457 problem; an interface adds `instance` and `meta`."""
@@ -57,7 +57,7 @@ class PerdureError(Exception):
 
 
 class Invalid(PerdureError):
-    """What was asked for does not make sense; nothing was changed."""
+    """The request is not valid; nothing was changed."""
 
     code = "invalid"
     title = "Invalid"
@@ -66,7 +66,7 @@ class Invalid(PerdureError):
 
 
 class NotFound(PerdureError):
-    """There is no such thing."""
+    """The object does not exist."""
 
     code = "not_found"
     title = "Not found"
@@ -75,7 +75,7 @@ class NotFound(PerdureError):
 
 
 class Over(NotFound):
-    """It was there, and is over: a session that has made its bot, a record that was removed."""
+    """The object existed and has ended or was removed: a session that has made its bot, a deleted record."""
 
     code = "over"
     title = "Over"
@@ -83,14 +83,14 @@ class Over(NotFound):
 
 
 class InternalError(PerdureError):
-    """A mistake of Perdure, not of its caller; the log, or `--debug`, says more."""
+    """A bug of Perdure, not of its caller; the log, or `--debug`, shows the traceback."""
 
     code = "internal"
     title = "Internal error"
 
 
 class StepFailed(PerdureError):
-    """A step of a flow failed for good; `code` and `detail` say how, the first time and at every replay alike."""
+    """A step of a flow failed for good; `code` and `detail` are the same at every replay."""
 
     title = "Step failed"
     http_status = 500
@@ -115,7 +115,7 @@ class Conflict(PerdureError):
 
 
 class KeyTaken(Conflict):
-    """A key names one call, and was used for another."""
+    """The key was used for another call."""
 
     code = "key_taken"
     title = "Key taken"
@@ -123,7 +123,7 @@ class KeyTaken(Conflict):
 
 
 class Denied(PerdureError):
-    """It is not allowed, by the operating system, a policy or a missing token."""
+    """The operating system, a policy or a missing token denies the operation."""
 
     code = "denied"
     title = "Denied"
@@ -132,7 +132,7 @@ class Denied(PerdureError):
 
 
 class NoToken(Denied):
-    """A server was shown no token, or one that is not its own."""
+    """The token of a request is missing or invalid."""
 
     code = "no_token"
     title = "No token"
@@ -149,7 +149,7 @@ class Waiting(PerdureError):
 
 
 class SuggestedCommand(Protocol):
-    """A command line that fits a goal now, and what it is for."""
+    """A command for a goal in its current state, and the reason to run it."""
 
     @property
     def command(self) -> str: ...
@@ -199,7 +199,7 @@ class GoalWaiting(Waiting):
         self.signals = tuple(signals)
         """The names of the signals."""
         self.due_at = due_at
-        """When it can continue without anything else, if there is such a moment."""
+        """The time at which the goal continues by itself, if any."""
         self.next = tuple(next)
         self.unknown = tuple(unknown)
         """The steps whose outcome is unknown: each waits for a decision."""
@@ -213,7 +213,7 @@ class GoalWaiting(Waiting):
 
 
 class GoalFailed(PerdureError):
-    """A goal has failed; `detail` says how, and `str(error)` adds the traceback of the flow and the next command."""
+    """A goal has failed; `detail` is the cause. `str(error)` adds the traceback of the flow and the next command."""
 
     code = "goal_failed"
     title = "Goal failed"
@@ -237,7 +237,7 @@ class GoalFailed(PerdureError):
         """The frames of the flow and its steps, if the goal failed because of an exception."""
         self.next = tuple(next)
         self.recorded_at = recorded_at
-        """When the goal had ended, if that was before this call, which ran nothing; else None."""
+        """The time at which the goal ended, if it ended before this call; else None."""
 
     def __str__(self) -> str:
         reason = "" if self.reason == "failed" else f" ({self.reason})"
@@ -264,7 +264,7 @@ class GoalCancelled(GoalFailed):
 
 
 def _suggested(commands: Sequence[SuggestedCommand]) -> list[str]:
-    """Write commands, each indented below what it is for."""
+    """Return lines with each reason and its command, indented."""
     return [line for each in commands for line in (each.why, f"  {each.command}")]
 
 
@@ -304,7 +304,7 @@ def _offered(options: Sequence[str] | None) -> str:
 
 
 class Exhausted(PerdureError):
-    """A limit or a budget is used up; it can be raised on purpose."""
+    """A limit or a budget is used up; a user can raise it."""
 
     code = "exhausted"
     title = "Exhausted"
@@ -322,7 +322,7 @@ class Damaged(PerdureError):
 
 
 class Unavailable(PerdureError):
-    """Something outside does not answer now; the same call may succeed later."""
+    """An external system does not respond now; the same call may succeed later."""
 
     code = "unavailable"
     title = "Unavailable"
@@ -343,19 +343,19 @@ _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
 def has_no_descriptors(error: OSError) -> bool:
-    """Tell whether the process, or the system, has reached its limit of open files."""
+    """Return whether the process, or the system, has reached its limit of open files."""
     return error.errno in _NO_DESCRIPTORS
 
 
 def from_os_error(what: str, error: OSError) -> Denied | Unavailable:
-    """Return the error for what the operating system refused; `what` says what cannot be done.
+    """Return the error for a failed system call; `what` names the failed operation.
 
-    Where something ran out or does not answer, the same call may succeed later: Unavailable. Otherwise a person has to
-    change something first, permissions most often: Denied.
+    If a resource is used up or does not respond, the same call may succeed later: Unavailable. Otherwise a person must
+    change something first, usually permissions: Denied.
     """
     why = os.strerror(error.errno) if error.errno else str(error)
     if has_no_descriptors(error):
         return Unavailable(f"{what}: {why}. Raise the limit of open files (`ulimit -n`) and try again.")
     if error.errno in _EXHAUSTED_SYSTEM:
-        return Unavailable(f"{what}: {why}. Try again when that is solved.")
+        return Unavailable(f"{what}: {why}. Solve this and try again.")
     return Denied(f"{what}: {why}.")

@@ -76,6 +76,9 @@ POINTS = frozenset(
         # a record that is added under a key: the key is kept, then it is added, then the answer is kept
         "memory.once.before",
         "memory.once.after",
+        # a record that a bot files
+        "memory.remember.before",
+        "memory.remember.after",
         # a new SQLite file, made beside its place and renamed into it
         "store.create.before",
         "store.create.after",

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 
 class _Pauses:
-    """The pauses of all threads; the collector runs again after the last, if it ran before the first."""
+    """The pauses of all threads; the collector is enabled again after the last, if it was before the first."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -38,7 +38,7 @@ _pauses = _Pauses()
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Pause the garbage collector of this process; pauses of several threads may overlap."""
+    """Pause the garbage collector of this process; pauses of threads may overlap."""
     _pauses.begin()
     try:
         yield

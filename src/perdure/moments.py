@@ -12,6 +12,11 @@ def iso(timestamp_us: int) -> str:
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
+def iso_or_none(timestamp_us: int | None) -> str | None:
+    """Write a moment as `iso` does; None stays None."""
+    return None if timestamp_us is None else iso(timestamp_us)
+
+
 def moment_us(text: str) -> int:
     """Read an ISO-8601 moment as microseconds since 1970."""
     moment = datetime.fromisoformat(text)

@@ -9,7 +9,7 @@ DATABASE_FILE = "perdure.db"
 
 @dataclass(frozen=True)
 class Definition:
-    """What there is to know about a setting before anybody has set it."""
+    """The definition of a setting."""
 
     name: str
     flag: str | None
@@ -22,9 +22,9 @@ class Definition:
     is_flag: bool = False
     """Whether the value is true or false, which TOML writes without quotes."""
     is_list: bool = False
-    """Whether the value is several names separated by commas; TOML may have an array of texts."""
+    """Whether the value is a list of names separated by commas, which TOML may write as an array of texts."""
     is_json: bool = False
-    """Whether the value is a JSON array, which TOML has as an array of tables."""
+    """Whether the value is a JSON array, which TOML writes as an array of tables."""
 
 
 DEFINITIONS = (
@@ -33,7 +33,7 @@ DEFINITIONS = (
         flag="--home",
         environment=("PERDURE_HOME",),
         is_in_config=False,
-        help="The folder that holds everything.",
+        help="The folder with all data of Perdure.",
         default=str,
     ),
     Definition(
@@ -76,7 +76,7 @@ DEFINITIONS = (
         flag="--import",
         environment=("PERDURE_IMPORTS",),
         is_in_config=True,
-        help="Modules that define flows, separated by commas; where a goal finds its flow when the code was moved.",
+        help="Modules that define flows, separated by commas, in which goals find flows whose code was moved.",
         default=lambda _home: "",
         is_place=False,
         is_list=True,
@@ -114,7 +114,7 @@ DEFINITIONS = (
         flag=None,
         environment=("PERDURE_MODEL",),
         is_in_config=True,
-        help="The model of a goal that names none, as provider:name; without one, goals for a model are refused.",
+        help="The default model of goals, as provider:name; without it, goals for a model are rejected.",
         default=lambda _home: "",
         is_place=False,
     ),
@@ -123,17 +123,26 @@ DEFINITIONS = (
         flag=None,
         environment=("PERDURE_MODEL_FALLBACKS",),
         is_in_config=True,
-        help="The models that are asked, in this order, when the model of a goal does not answer.",
+        help="The models to try, in this order, when the model of a goal does not respond.",
         default=lambda _home: "",
         is_place=False,
         is_list=True,
+    ),
+    Definition(
+        name="chat.bot",
+        flag=None,
+        environment=("PERDURE_CHAT_BOT",),
+        is_in_config=True,
+        help="The bot of `perdure chat` when none is named; `assistant` is the built-in one.",
+        default=lambda _home: "assistant",
+        is_place=False,
     ),
     Definition(
         name="policy.preset",
         flag=None,
         environment=("PERDURE_POLICY",),
         is_in_config=True,
-        help="What a model may do without asking in goals started from now on: ask or read-only.",
+        help="The policy preset of new goals, which sets what a model may do without asking: ask or read-only.",
         default=lambda _home: "ask",
         is_place=False,
     ),
@@ -142,7 +151,7 @@ DEFINITIONS = (
         flag=None,
         environment=(),
         is_in_config=True,
-        help="Rules beside those of the preset: tables [[policy.rules]] with tool, verdict and arguments.",
+        help="Rules in addition to the preset: tables [[policy.rules]] with tool, verdict and arguments.",
         default=lambda _home: "[]",
         is_place=False,
         is_json=True,
@@ -152,7 +161,7 @@ DEFINITIONS = (
         flag=None,
         environment=("MEMORY_ENABLED",),
         is_in_config=True,
-        help="Whether the memory takes records in and finds them: true or false.",
+        help="Whether the memory adds and finds records: true or false.",
         default=lambda _home: "true",
         is_place=False,
     ),

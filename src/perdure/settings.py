@@ -1,7 +1,7 @@
-"""Settings with the place each came from, and the home: the folder that holds everything.
+"""Settings with their origins, and the home: the folder with all data of Perdure.
 
 A flag wins over the environment, the environment over `config.toml` in the home, that over the default.
-Nothing in the current folder is read: a repository must not configure the program that is run inside it.
+Files in the current folder are not read: a repository must not configure the program that runs inside it.
 """
 
 import difflib
@@ -27,7 +27,7 @@ MODEL_TABLE = "model"
 POLICY_TABLE = "policy"
 MODELS_TABLE = "models"
 MEMORY_TABLE = "memory"
-"""The table of `config.toml` that a mistake in breaks the memory, and nothing else."""
+"""The table of `config.toml` whose mistakes only affect the memory."""
 
 _MOST_DAYS = 36_500
 _FLAGS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
@@ -36,12 +36,12 @@ _MAY_BE_SECRET = re.compile(r"password|^postgres\w*:", re.IGNORECASE)
 
 
 class NoHome(Invalid):
-    """Neither the environment nor the account has a home."""
+    """Neither the environment nor the account of the user names a home folder."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting, its value and where that value came from."""
+    """One setting, its value and the origin of the value."""
 
     name: str
     value: str
@@ -49,13 +49,13 @@ class Setting:
 
     @property
     def shown(self) -> str:
-        """The value as it may be shown."""
+        """The value without passwords."""
         return shown_location(self.value)
 
 
 @dataclass(frozen=True)
 class MemorySettings:
-    """The settings of the memory, understood."""
+    """The parsed settings of the memory."""
 
     enabled: bool = True
     retention_days: int = 90
@@ -64,7 +64,7 @@ class MemorySettings:
 
 @dataclass(frozen=True)
 class Settings:
-    """All settings, each with its origin; `problems` are those of the memory alone."""
+    """All settings, each with its origin; `problems` are mistakes in the table of the memory."""
 
     entries: tuple[Setting, ...]
     problems: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ class Settings:
 
     @property
     def cancel_grace_s(self) -> float:
-        """How long the flow of a cancelled goal may clean up.
+        """The time for the cleanup of the flow of a cancelled goal.
 
         Raises: Invalid when it is not a number of seconds.
         """
@@ -97,7 +97,7 @@ class Settings:
 
     @property
     def keep_days(self) -> int:
-        """For how many days finished goals are kept; 0: for ever.
+        """The number of days for which finished goals are kept; 0 means forever.
 
         Raises: Invalid
         """
@@ -108,13 +108,18 @@ class Settings:
         return days
 
     @property
+    def chat_bot(self) -> str:
+        """The bot of `perdure chat` when none is named."""
+        return self._value("chat.bot").strip()
+
+    @property
     def flows(self) -> tuple[str, ...]:
         """The flows that may be started over the API."""
         return _names(self._entry("flows"))
 
     @property
     def imports(self) -> tuple[str, ...]:
-        """Modules to look for flows in.
+        """The modules in which flows are searched.
 
         Raises: Invalid when one is not the name of a module.
         """
@@ -139,19 +144,20 @@ class Settings:
     def memory(self) -> MemorySettings:
         """The settings of the memory.
 
-        Raises: Invalid, naming each that makes no sense; only the memory is broken by that.
+        Raises: Invalid, naming every invalid setting; only the memory is affected.
         """
         flag, days, matches = (self._entry(f"{MEMORY_TABLE}.{name}") for name in MemorySettings.__dataclass_fields__)
         enabled = _FLAGS.get(flag.value.strip().lower())
         retention_days, max_matches = _whole(days.value, 365), _whole(matches.value, 20)
-        told = [
-            *self.problems,
-            *([] if enabled is not None else [_unexpected(flag, "true or false")]),
-            *([] if retention_days is not None else [_unexpected(days, "a whole number from 1 to 365")]),
-            *([] if max_matches is not None else [_unexpected(matches, "a whole number from 1 to 20")]),
-        ]
-        if enabled is None or retention_days is None or max_matches is None or told:
-            raise Invalid(f"The memory cannot be used as it is set up: {told[0]}", errors=told)
+        problems = list(self.problems)
+        if enabled is None:
+            problems.append(_unexpected(flag, "true or false"))
+        if retention_days is None:
+            problems.append(_unexpected(days, "a whole number from 1 to 365"))
+        if max_matches is None:
+            problems.append(_unexpected(matches, "a whole number from 1 to 20"))
+        if enabled is None or retention_days is None or max_matches is None or problems:
+            raise Invalid(f"The settings of the memory are invalid: {problems[0]}", errors=problems)
         return MemorySettings(enabled, retention_days, max_matches)
 
     @property
@@ -162,7 +168,7 @@ class Settings:
 
     @property
     def policy(self) -> Mapping[str, object]:
-        """The policy of new goals, as it is written: a preset, and rules beside it."""
+        """The policy of new goals as it is written: a preset and additional rules."""
         return {
             "preset": self._value("policy.preset").strip(),
             "rules": parse_json(self._value("policy.rules"), "policy.rules"),
@@ -212,7 +218,7 @@ def _seconds(name: str, value: str) -> float:
 
 
 def implied_home() -> Path:
-    """Return the home that is used where no flag names one."""
+    """Return the home without a flag."""
     return Path(_find_home({}, os.environ).value)
 
 
@@ -224,7 +230,7 @@ def _find_home(flags: Mapping[str, str | None], environment: Mapping[str, str]) 
 def load_settings(
     flags: Mapping[str, str | None] | None = None, environment: Mapping[str, str] | None = None
 ) -> Settings:
-    """Find every setting and its origin; reads `config.toml` of the home, creates nothing.
+    """Return every setting with its origin. `config.toml` of the home is read; no file is created.
 
     Raises: Invalid when `config.toml` cannot be read or names a setting that does not exist.
     """
@@ -249,7 +255,7 @@ def load_settings(
 
 
 def shown_location(text: str) -> str:
-    """Return a path or URL as it may be shown: of a URL only who, where and what, never a password."""
+    """Return a path or URL without secrets: of a URL only the user, host, path and harmless options."""
     scheme, separator, rest = text.partition("://")
     if not separator:
         return "***" if _MAY_BE_SECRET.search(text) else text
@@ -257,7 +263,9 @@ def shown_location(text: str) -> str:
     user, colon, _ = who.partition(":")
     place, _, options = where.partition("?")
     kept = [option for option in options.split("&") if option.partition("=")[0] in _SHOWN_OPTIONS]
-    return f"{scheme}://{user}{':***' if colon else ''}{at}{'?'.join([place, *(['&'.join(kept)] if kept else [])])}"
+    password = ":***" if colon else ""
+    query = f"?{'&'.join(kept)}" if kept else ""
+    return f"{scheme}://{user}{password}{at}{place}{query}"
 
 
 def _definition(name: str) -> Definition:
@@ -283,7 +291,7 @@ def _find(
 
 
 def _home_of(definition: Definition, home: Setting, environment: Mapping[str, str]) -> Path:
-    """Return the home that a default lies in: that of the memory is here where the environment names none."""
+    """Return the home for a default; without HOME, the memory is in the current folder."""
     is_named = home.origin != "default" or environment.get("HOME")
     return Path(home.value) if is_named or definition.name != "memory_state_dir" else absolute(".perdure")
 
@@ -291,7 +299,7 @@ def _home_of(definition: Definition, home: Setting, environment: Mapping[str, st
 def _default_home(environment: Mapping[str, str]) -> Path:
     user_home = environment.get("HOME") or _home_of_account()
     if not user_home:
-        raise NoHome("There is no home folder to be found for this user. Set PERDURE_HOME.")
+        raise NoHome("No home folder was found for this user. Set PERDURE_HOME.")
     return Path(user_home, ".perdure")
 
 
@@ -303,18 +311,18 @@ def _home_of_account() -> str | None:
 
 
 def absolute(value: str) -> Path:
-    """Return a folder or file as it is found from anywhere, with `~` expanded.
+    """Return an absolute path, with `~` expanded.
 
-    Raises: Invalid when it cannot be one.
+    Raises: Invalid when it cannot be a path.
     """
     try:
         return Path(os.path.abspath(Path(value).expanduser()))
     except (RuntimeError, ValueError) as error:
-        raise Invalid(f"{value!r} cannot be a folder: {error}.") from error
+        raise Invalid(f"{value!r} is not a valid path: {error}.") from error
 
 
 def _as_location(value: str, base: Path) -> str:
-    """Make a path absolute; leave alone what is none."""
+    """Return a path as an absolute path; other values are returned unchanged."""
     is_path = "://" not in value and value != ":memory:" and not _MAY_BE_SECRET.search(value)
     if not is_path:
         return value
@@ -322,7 +330,7 @@ def _as_location(value: str, base: Path) -> str:
 
 
 def _refuse_nesting(settings: Settings) -> None:
-    """A folder that is backed up and swapped as one must not contain anything else that is."""
+    """Reject nested folders: a restore replaces each of them as a whole."""
     state, bots, skills = settings.memory_state_dir, settings.bots_dir, settings.skills_dir
     if settings.home.is_relative_to(state):
         raise Invalid(f"memory_state_dir is {state}, which contains the home {settings.home}. Use a folder of its own.")
@@ -349,7 +357,7 @@ def _read_config(path: Path) -> dict[str, object]:
 
 
 def _memory_values(path: Path, table: object) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Read the table of the memory: what it sets, and what makes no sense in it."""
+    """Return the settings in the table of the memory, and its mistakes."""
     if not isinstance(table, dict):
         return {}, (f"{path}: {MEMORY_TABLE} must be a table: [{MEMORY_TABLE}].",)
     known = list(MemorySettings.__dataclass_fields__)
@@ -396,7 +404,7 @@ def _json_array(path: Path, key: str, value: object) -> str:
     try:
         if isinstance(value, list):
             return json.dumps(value, ensure_ascii=False)
-    except (TypeError, ValueError):  # a date or a number that JSON does not have
+    except (TypeError, ValueError):  # a date or number that JSON cannot represent
         pass
     raise Invalid(f"{path}: {key} must be tables of texts: [[{key}]].")
 

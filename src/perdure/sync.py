@@ -1,4 +1,4 @@
-"""A home for sync code: it lives on an event loop of its own, and one function waits for what its methods return.
+"""A home for sync code: it runs on its own event loop, and one function waits for the results of its methods.
 
 with perdure.sync.open() as (p, wait):
     result = wait(p.goals.run(nightly, "2026-11-15"))
@@ -34,8 +34,8 @@ class Wait:
 
         Ctrl-C cancels the awaitable, waits for its end, and is raised.
 
-        Raises: what the awaitable raises; Invalid when the home is closed, or on the thread of the home itself, where
-        `await` does this.
+        Raises: the exceptions of the awaitable; Invalid when the home is closed, or on the thread of the home, where
+        code must use `await`.
         """
         return self._thread.wait(awaitable)
 
@@ -48,9 +48,9 @@ def open(  # noqa: A001 (as Perdure.open)
     app: str | None = None,
     recover: bool = False,
 ) -> Iterator[tuple[Perdure, Wait]]:
-    """Open a home for the time of a `with` block, also where an event loop runs already. See `Perdure.open`.
+    """Open a home inside a `with` block, also if an event loop runs already. See `Perdure.open`.
 
-    Flows and async steps run on the event loop of the home, in a thread of its own.
+    Flows and async steps run on the event loop of the home, in its own thread.
     """
     opening = Perdure.open(home, database_url=database_url, app=app, recover=recover)
     thread = _HomeThread(opening)
@@ -77,7 +77,7 @@ class _HomeThread:
         self._thread.start()
 
     def opened(self) -> Perdure:
-        """Return the home as soon as it is open. Raises: what opening it raised."""
+        """Wait until the home is open, and return it. Raises: as `Perdure.open`."""
         return self._opened.result()
 
     def wait(self, awaitable: Awaitable[T]) -> T:
@@ -107,11 +107,11 @@ class _HomeThread:
 
     def _end(self, task: "asyncio.Task[None]", ended: "Future[Any]") -> None:
         self._waits.discard(task)
-        if not ended.done():  # it was cancelled before it began
+        if not ended.done():  # cancelled before its start
             ended.set_exception(asyncio.CancelledError())
 
     def close(self) -> None:
-        """Close the home, and end the thread. Raises: what closing the home raised."""
+        """Close the home, and end the thread. Raises: the error of closing the home."""
         self._is_closed = True
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop has ended, because the home could not be opened
@@ -146,9 +146,9 @@ class _HomeThread:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         async with self._opening as p:
-            p.goals.require_open()  # made here, not by several threads at once
+            p.goals.require_open()  # created here, not by several threads at once
             self._opened.set_result(p)
-            if not self._is_closed:  # else Ctrl-C came while the home was being opened
+            if not self._is_closed:  # false after Ctrl-C while the home was being opened
                 await self._closing.wait()
             for task in list(self._waits):
                 task.cancel()

@@ -157,7 +157,7 @@ async def test_two_processes_share_what_is_left(shop: Shop) -> None:
     assert sorted(CALLS, key=int) == names
 
 
-async def test_a_goal_whose_code_is_unknown_is_left_alone_for_a_minute_and_logged_once(
+async def test_a_goal_whose_code_is_unknown_is_paused_for_a_minute_and_logged_once(
     shop: Shop, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (goal_id,) = await shop.left("a")
@@ -166,7 +166,7 @@ async def test_a_goal_whose_code_is_unknown_is_left_alone_for_a_minute_and_logge
     with caplog.at_level(logging.WARNING, "perdure.app.workers.background"):
         async with shop.recovering() as p:
             worker = p.goals.worker
-            await until(lambda: f"{goal_id} was given up here" in caplog.text)
+            await until(lambda: f"resuming {goal_id} failed: " in caplog.text)
             assert 50 < (worker._failures.patience_s(goal_id) or 0) <= 60
             await worker._claim_goals()
             assert not worker.is_busy
@@ -174,7 +174,7 @@ async def test_a_goal_whose_code_is_unknown_is_left_alone_for_a_minute_and_logge
             await worker._claim_goals()
             await until(lambda: worker._failures.patience_s(goal_id) is not None)
             assert (await p.goals.get(goal_id)).status == "interrupted"
-    assert caplog.text.count("was given up here") == 1
+    assert caplog.text.count(f"resuming {goal_id} failed: ") == 1
     assert CALLS == []
 
 
@@ -200,7 +200,7 @@ async def test_a_goal_that_a_caller_runs_here_is_not_claimed_again(
         assert not worker._can_be_tried(goal)
         gate.set()
         assert (await running).value == "held"
-    assert "given up" not in caplog.text
+    assert f"resuming {goal.id} failed" not in caplog.text
 
 
 @pytest.mark.parametrize("kind", [Unavailable, RuntimeError])
@@ -219,7 +219,7 @@ async def test_polling_that_fails_is_logged_once_and_works_again_later(
             patched.setattr(GoalQueues, "claim_next", fail)
 
             def nudged() -> bool:
-                p.goals.worker.nudge()
+                p.goals.worker.poll_soon()
                 return polled >= 3
 
             await until(nudged)
@@ -264,4 +264,4 @@ async def test_a_background_resume_that_cannot_load_its_code_is_logged(
         with monkeypatch.context() as patched:
             patched.setattr(p.goals._runner.contexts, "make", missing)
             await p.goals.options(key="k").start(asking)
-            await until(lambda: f"{goal_id} was given up here" in caplog.text)
+            await until(lambda: f"resuming {goal_id} failed: " in caplog.text)

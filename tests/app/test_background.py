@@ -61,7 +61,7 @@ async def test_a_goal_whose_run_makes_no_progress_is_run_again_only_after_some_s
     background = BackgroundRuns(cast("Goals", goals), clock, queue="server")
 
     def is_polled(times: int) -> bool:
-        background.nudge()
+        background.poll_soon()
         return goals.polls >= times
 
     polling = asyncio.create_task(background.run())

@@ -408,10 +408,12 @@ async def test_a_goal_with_an_unfinished_relative_is_not_deleted(goals: Goals) -
 
 
 async def test_children_are_listed_by_their_parent(goals: Goals) -> None:
-    done = await goals.run(shop, [1, 2])
+    done = await goals.options(key="family").run(shop, [1, 2])
     await goals.run(pay, 3)
 
-    assert {goal.id for goal in await goals.list(parent=done.id)} == set(await _children(goals, done.id))
+    for name in (done.id, done.id[:-1], "key:family"):
+        assert {goal.id for goal in await goals.list(parent=name)} == set(await _children(goals, done.id))
+    assert await goals.list(parent="key:nobody") == []
     with pytest.raises(Invalid):
         await goals.list(parent=" ")
 

@@ -116,7 +116,7 @@ async def test_a_goal_without_its_code_stays_cancelled_and_interrupted(
         seen = await goals.cancel(goal_id, reason="withdrawn")
         assert seen.status == "interrupted"
         assert seen.note is not None
-        assert seen.note.startswith("It is cancelled, and ends when its flow has cleaned up. That is not possible here")
+        assert seen.note.startswith("It is cancelled and ends after the cleanup of its flow. That is not possible here")
         found = await goals.get(goal_id)
         assert found.summary.detail == "Cancelled by person (withdrawn): its flow cleans up before the goal ends."
         commands = next_commands(found.summary, await goals.state(goal_id))

@@ -46,11 +46,11 @@ async def test_runs_are_interrupted_and_released_before_the_database_is_closed(
     home = tmp_path / "home"
     with caplog.at_level(logging.WARNING):
         async with Perdure.open(home, database_url=database_url) as p:
-            runs = [asyncio.create_task(p.goals.run(each)) for each in (long, "sleep 60")]
+            runs = [asyncio.create_task(p.goals.run(each)) for each in (long, ["sleep", "60"])]
             await _until_begun(p.goals, begun, 2)
         assert all(run.done() for run in runs)
     for run in runs:
-        with pytest.raises(Unavailable, match="home was closed while .* was running.*goal resume"):
+        with pytest.raises(Unavailable, match="was interrupted because the home was closed.*goal resume"):
             await run
     assert _cleaned_up == ["step"]
     assert [record.getMessage() for record in caplog.records] == []

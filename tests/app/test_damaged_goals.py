@@ -143,5 +143,8 @@ async def test_a_server_runs_other_goals_beside_a_damaged_one(p: Perdure) -> Non
                 await p.goals.pause()
         assert (await p.goals.get(other)).status == "done"
         assert {goal.id for goal in await p.goals.list()} == {damaged_id, other}
+        async with asyncio.timeout(30):
+            while (await p.goals.get(damaged_id)).is_running:  # until the worker that found the damage has released it
+                await p.goals.pause()
         assert await p.goals.delete(damaged_id, force=True) == damaged_id
     assert [goal.id for goal in await p.goals.list()] == [other]

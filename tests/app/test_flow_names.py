@@ -184,7 +184,7 @@ async def test_code_that_was_moved_is_found_in_imports(goals: Goals, modules: Pa
     goal_id = await waiting(goals, "names_old:main")
     forget("names_old")
     (modules / "names_old.py").unlink()
-    with pytest.raises(NotFound, match=r"no module names_old.*`imports` \(which is empty\).*--import MODULE"):
+    with pytest.raises(NotFound, match=r"No module names_old.*`imports` \(which is empty\).*--import MODULE"):
         await goals.resume(goal_id)
     goals._runner.contexts.imports = ("names_new",)
     assert (await goals.resume(goal_id)).value == "new"
@@ -239,7 +239,7 @@ async def test_a_module_in_imports_that_is_not_there_or_fails_is_named(goals: Go
     forget("names_old")
     (modules / "names_old.py").unlink()
     goals._runner.contexts.imports = ("names_nowhere",)
-    with pytest.raises(NotFound, match="no module names_nowhere"):
+    with pytest.raises(NotFound, match="No module names_nowhere"):
         await goals.resume(goal_id)
     write(modules, "names_fails", "1 / 0")
     goals._runner.contexts.imports = ("names_fails",)
@@ -255,7 +255,7 @@ def test_what_cannot_be_the_name_of_a_flow_is_invalid(name: Any) -> None:
 
 def test_a_flow_is_loaded_by_its_name(modules: Path) -> None:
     write(modules, "names_a", waits("a", options='(name="report")') + waits("b", "other"))
-    with pytest.raises(NotFound, match=r"no flow 'report' here.*--import MODULE"):
+    with pytest.raises(NotFound, match=r"No flow 'report' is loaded.*--import MODULE"):
         load_flow("report")
     assert load_flow("report", ["names_a"]).path == "names_a:main"
     assert load_flow("report").path == "names_a:main"

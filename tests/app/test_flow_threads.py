@@ -166,7 +166,7 @@ async def test_a_server_closes_although_a_flow_blocks_and_nobody_else_gets_its_g
     async with at_work(p) as serving:
         goal = await serving.start(of_flow(blocking, ["body"], {}))
         await is_blocked()
-        serving.hurry()
+        serving.end_wait()
     assert serving.cut_short == 1
     assert not BLOCK.is_out.is_set()
     with pytest.raises(Conflict, match="by this process already"):

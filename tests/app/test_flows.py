@@ -102,7 +102,7 @@ async def test_a_flow_that_fails_says_why(goals: Goals) -> None:
 
 async def test_a_command_and_a_plan_are_run_the_same_way(goals: Goals, tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text("goal: a plan\nsteps: [{id: a, exec: [true]}]")
-    assert (await goals.run("echo hi")).status == "done"
+    assert (await goals.run(["echo", "hi"])).status == "done"
     assert (await goals.run(tmp_path / "plan.yaml")).value == {"a": {"status": "done", "exit_code": 0}}
     with pytest.raises(NotFound):
         await goals.run(tmp_path / "none.yaml")
@@ -114,7 +114,7 @@ async def test_the_same_key_is_the_same_goal(goals: Goals) -> None:
     first = await goals.options(key="k").run(greet, "Ann")
     assert await goals.options(key="k").run(greet, "Ann") == first
     assert CALLS == ["hello Ann"]
-    for other in (goals.options(key="k").run(greet, "Bob"), goals.options(key="k").run("echo")):
+    for other in (goals.options(key="k").run(greet, "Bob"), goals.options(key="k").run(["echo"])):
         with pytest.raises(Conflict, match=f"'k' started {first.id}"):
             await other
     assert len(await goals.list()) == 1

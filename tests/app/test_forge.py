@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from perdure import Conflict, Damaged, DatabaseClient, Invalid, NotFound, Perdure
+from perdure.app.builder.engines import Engines
 from perdure.app.builder.forge import Forge, ForgeStores, open_forge
 from perdure.app.builder.interview_context import detected_models, past_choices
 from perdure.app.builder.sessions import SessionView
@@ -148,7 +149,7 @@ async def test_an_answer_goes_to_the_turn_that_is_pending_now_whoever_has_answer
     session = await forge.start("a timer for pasta")
     elsewhere = await opened(client).answer(session.session_id, {"free_text": "Ada"})
     assert elsewhere.turn != session.turn
-    with pytest.raises(Invalid, match="It asks a question"):
+    with pytest.raises(Invalid, match="It is a question"):
         await forge.answer(session.session_id, YES)
     after = await forge.answer(session.session_id, FIRST)
     assert (after.revision, after.conversation[0].answer) == (3, "Ada")
@@ -199,7 +200,7 @@ async def test_a_turn_that_fails_leaves_the_draft_and_the_same_answer_can_be_sen
         SqlBuilderDraftStore(client), SqlBuilderMemoryStore(client), SqlBotStore(client), SqlIdempotencyKeys(client)
     )
     skills = Skills(Path("/nowhere"), Path("/nowhere"))
-    forge = Forge(stores, opened(client)._assembler, new_id=lambda: ID, skills=skills, engine=engine)
+    forge = Forge(stores, opened(client)._assembler, new_id=lambda: ID, skills=skills, engines=Engines(builtin=engine))
     await forge.start("a timer for pasta")
     before = await rows(client)
     with pytest.raises(RuntimeError):

@@ -129,7 +129,7 @@ async def test_a_result_that_does_not_come_in_time_is_a_timeout_and_the_goal_con
 
 
 async def test_a_result_that_is_there_needs_no_time(goals: Goals) -> None:
-    result = await goals.run("true")
+    result = await goals.run(["true"])
     handle = await goals.handle(result.id)
     assert (await handle.result(timeout_s=0)).status == "done"
     with pytest.raises(TimeoutError):
@@ -139,7 +139,7 @@ async def test_a_result_that_is_there_needs_no_time(goals: Goals) -> None:
 
 @pytest.mark.parametrize("timeout_s", [-1, "5", True])
 async def test_an_invalid_timeout_is_refused(goals: Goals, timeout_s: Any) -> None:
-    handle = await goals.handle((await goals.run("true")).id)
+    handle = await goals.handle((await goals.run(["true"])).id)
     with pytest.raises(Invalid, match="Invalid timeout_s"):
         await handle.result(timeout_s)
 
@@ -295,7 +295,7 @@ async def test_a_step_that_does_not_end_when_the_home_is_closed_is_cut_short(tmp
     async with Perdure.open(tmp_path / "home") as p:
         handle = await p.goals.start(two_steps)
         await GATES[0].wait()
-        p.goals.worker.hurry()
+        p.goals.worker.end_wait()
     async with Perdure.open(tmp_path / "home") as p:
         assert await (await p.goals.handle(handle.id)).status() == "interrupted"
 

@@ -117,7 +117,7 @@ async def test_a_goal_that_has_used_its_limit_raises_with_exit_code_6(goals: Goa
 
 
 async def test_tags_are_recorded(goals: Goals) -> None:
-    result = await goals.options(tags=["team:shop", "größe/2"]).run("true")
+    result = await goals.options(tags=["team:shop", "größe/2"]).run(["true"])
     assert (await goals.find(result.id)).summary.tags == ("team:shop", "größe/2")
     assert (await goals.state(result.id)).begun.tags == ("team:shop", "größe/2")
 
@@ -163,7 +163,7 @@ async def many_held(goal: Goal) -> str:
 async def test_a_plan_file_that_is_given_as_a_text_says_how_to_give_it(goals: Goals, tmp_path: Path) -> None:
     plan = tmp_path / "plan.yaml"
     plan.write_text("goal: a plan\nsteps: [{id: a, exec: [true]}]")
-    with pytest.raises(Exception, match="given as a Path: p.goals.run") as refused:
+    with pytest.raises(Exception, match="Pass a plan as a Path: p.goals.run") as refused:
         await goals.run(str(plan))
     assert type(refused.value).__name__ == "Invalid"
     assert await goals.list() == []

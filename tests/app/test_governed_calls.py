@@ -111,7 +111,7 @@ async def test_a_key_does_not_start_a_goal_with_another_policy(goals: Goals, new
 
 
 async def test_options_record_a_policy_or_refuse_it(goals: Goals) -> None:
-    result = await goals.options(policy="read-only").run("true")
+    result = await goals.options(policy="read-only").run(["true"])
     assert (await goals.events(result.id))[0].content()["policy"] == {"preset": "read-only"}
     with pytest.raises(Invalid, match="needs the sandbox"):
         goals.options(policy="full")
@@ -129,15 +129,15 @@ arguments = {"argv.0" = "git"}
 """)
     rule = {"tool": "exec", "verdict": "ask", "arguments": {"argv.0": "git"}}
     async with Perdure.open(config.parent) as p:
-        first = await p.goals.options(key="one").run("true")
-        given = await p.goals.options(policy="ask").run("true")
+        first = await p.goals.options(key="one").run(["true"])
+        given = await p.goals.options(policy="ask").run(["true"])
         fork = await p.goals.fork(first.id, at=1)
         recorded = [(await p.goals.events(each))[0].content().get("policy") for each in (first.id, given.id)]
         assert recorded == [{"preset": "read-only", "rules": [rule]}, None]
         assert (await p.goals.begun(fork.id)).policy == (await p.goals.begun(first.id)).policy
     config.write_text("")
     async with Perdure.open(config.parent) as p:
-        again = await p.goals.options(key="one").run("true")
+        again = await p.goals.options(key="one").run(["true"])
         assert again.id == first.id, "a key is of the goal as it was started"
         assert (await p.goals.state(first.id)).policy == PolicySpec("read-only", (rule,))  # type: ignore[arg-type]
 
@@ -149,9 +149,9 @@ async def test_a_setting_that_is_no_policy_starts_no_goal_and_breaks_nothing_els
     config.write_text(f"[policy]\n{written}\n")
     async with Perdure.open(config.parent) as p:
         with pytest.raises(Invalid, match="Correct the settings policy.preset and policy.rules"):
-            await p.goals.run("true")
+            await p.goals.run(["true"])
         assert await p.goals.list() == []
-        assert (await p.goals.options(policy="ask").run("true")).status == "done"
+        assert (await p.goals.options(policy="ask").run(["true"])).status == "done"
 
 
 async def test_a_retry_and_a_fork_record_another_policy(goals: Goals, tmp_path: Path) -> None:

@@ -65,24 +65,24 @@ async def in_change(caller: Caller, call: IdempotentCall) -> str:
     return await caller.calls.in_change(call, caller.change_with_key, caller.present)
 
 
-async def kept_first(caller: Caller, call: IdempotentCall) -> str:
-    return await caller.calls.kept_first(call, "tea", caller.change)
+async def keep_first(caller: Caller, call: IdempotentCall) -> str:
+    return await caller.calls.keep_first(call, "tea", caller.change)
 
 
-async def kept_last(caller: Caller, call: IdempotentCall) -> str:
-    return await caller.calls.kept_last(call, "tea", caller.change, caller.present)
+async def keep_last(caller: Caller, call: IdempotentCall) -> str:
+    return await caller.calls.keep_last(call, "tea", caller.change, caller.present)
 
 
 async def settled(caller: Caller, call: IdempotentCall) -> str:
-    answer, _ = await caller.calls.settled(call, "tea", caller.change)
+    answer, _ = await caller.calls.settle(call, "tea", caller.change)
     return answer
 
 
 Way = Callable[[Caller, IdempotentCall], Awaitable[str]]
 WAYS: dict[str, tuple[Way, int]] = {
     "in_change": (in_change, 1),
-    "kept_first": (kept_first, 2),
-    "kept_last": (kept_last, 2),
+    "keep_first": (keep_first, 2),
+    "keep_last": (keep_last, 2),
     "settled": (settled, 3),
 }
 """The ways to do a call once, and how many commits each has."""
@@ -115,7 +115,7 @@ async def finish(url: str, way: Way, name: str) -> None:
         assert await again.keys.find(EFFECT.key) == EFFECT
         repeat = Caller(client)
         assert await way(repeat, CALL) == "tea"
-        assert repeat.changes == (1 if name == "kept_first" else 0)
+        assert repeat.changes == (1 if name == "keep_first" else 0)
         with pytest.raises(KeyTaken):
             await way(repeat, replace(CALL, body_sha256=bytes([1]) * 32))
 
@@ -167,9 +167,9 @@ async def test_a_rejected_call_leaves_its_key_free_wherever_its_process_dies(own
     for nth in (1, 2):  # the key, and its removal
         client = await DatabaseClient.create(own_url, migrate=False)
         with failpoints.armed("store.commit.before", dies_at(nth)), pytest.raises(BaseException):  # noqa: PT011, B017
-            await Idempotency(SqlIdempotencyKeys(client)).kept_first(CALL, "tea", reject)
+            await Idempotency(SqlIdempotencyKeys(client)).keep_first(CALL, "tea", reject)
         await client.close()
         async with await DatabaseClient.create(own_url, migrate=False) as other:
             with pytest.raises(Conflict, match="in use"):
-                await Idempotency(SqlIdempotencyKeys(other)).kept_first(CALL, "tea", reject)
+                await Idempotency(SqlIdempotencyKeys(other)).keep_first(CALL, "tea", reject)
             assert not await is_kept(Caller(other))

@@ -59,7 +59,7 @@ async def test_a_bot_answers_as_its_files_say_and_loads_a_skill(p: Perdure, serv
     outcome = state.calls["t1.1"].outcome
     assert outcome is not None
     assert outcome.ok
-    assert {tool["source"] for tool in prompt.tools} == {"kernel", "perdure", "model"}
+    assert {tool["source"] for tool in prompt.tools} == {"kernel", "perdure", "model", "memory"}
 
 
 async def test_a_model_s_exec_asks_a_person_whatever_is_approved_in_advance(p: Perdure, server: ModelServer) -> None:

@@ -100,7 +100,7 @@ def test_a_key_is_stored_for_a_provider_or_for_one_server(home: Path) -> None:
 
 @pytest.mark.parametrize("name", ["builtin", "gguf:/a.gguf"])
 def test_what_needs_no_key_takes_none(home: Path, name: str) -> None:
-    with pytest.raises(Invalid, match="needs no key"):
+    with pytest.raises(Invalid, match="does not use a key"):
         models(home).login(name, "sk-canary-5f1d")
 
 
@@ -126,7 +126,8 @@ async def test_without_a_model_nothing_is_tried(home: Path) -> None:
         await models(home).test()
     assert refused.value.exit_code == 8
     assert refused.value.detail == (
-        "No model is configured. Connect one: perdure model login … To run a command: perdure run -- echo hello"
+        "No model is configured. Connect one with `perdure model login PROVIDER`."
+        " To run a command: perdure run -- echo hello"
     )
 
 

@@ -85,7 +85,7 @@ def test_a_retry_of_a_step_that_may_have_happened_waits_for_a_decision() -> None
     both = Termination("failed", steps=("g1.0/pay#0", "g1.1/a#0"))
     [found] = after(state_of(call("g1.0/pay#0"), failed("g1.0/pay#0", "timeout"), *other, both, mind=FLOW))
     assert found.why == (
-        "Retry g1.1/a#0, which failed, when the cause is fixed."
+        "Retry the failed step g1.1/a#0 when the cause is fixed."
         " The goal then waits for a decision about g1.0/pay#0, which may have happened."
     )
 
@@ -167,6 +167,12 @@ def test_a_script_is_run_again_after_the_answer() -> None:
     assert found == ["perdure goal answer g ANSWER", "python '/a b/s.py'"]
 
 
+def test_a_script_is_run_again_with_its_arguments() -> None:
+    args = {"args": [], "kwargs": {}, "script": "/a/s.py", "argv": ["--day", "3", "a b; rm"]}
+    found = commands(state_of(Ask("a.1", "a", "?"), mind=replace(SCRIPT, args=args)))
+    assert found[-1] == "python /a/s.py --day 3 'a b; rm'"
+
+
 def test_an_unknown_outcome_has_all_three_decisions() -> None:
     found = after(state_of(call("a"), OutcomeUnknown("a.1", "The worker died.")))
     assert [each.command.split()[-2] for each in found] == ["skip", "retry", "abort"]
@@ -177,6 +183,14 @@ def test_a_step_whose_result_is_not_known_is_skipped_with_a_value() -> None:
     found = commands(state_of(call("a"), OutcomeUnknown("a.1", f"The worker died; {WITHOUT_RESULT}.")))
     assert found[0] == "perdure goal decide g a.1 skip --value JSON --resume"
     assert found[1] == "perdure goal decide g a.1 retry --resume"
+
+
+def test_a_step_that_returns_something_is_skipped_with_a_value_of_its_type() -> None:
+    returning = ToolCall("a.1", "a", "step", {}, "once", returns="Receipt")
+    skip, retry, _ = after(state_of(returning, OutcomeUnknown("a.1", "The worker died.")))
+    assert skip.command == "perdure goal decide g a.1 skip --value JSON --resume"
+    assert skip.why.endswith("it counts as done. Replace JSON by its result, which is of type Receipt.")
+    assert retry.command == "perdure goal decide g a.1 retry --resume"
 
 
 def test_an_approval_is_given_or_denied() -> None:

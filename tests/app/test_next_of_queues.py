@@ -49,8 +49,8 @@ async def test_the_commands_of_an_exception_name_a_home_that_is_not_the_default(
     named = [] if is_implied else ["--home", str(home)]
     async with Perdure.open(home) as p:
         with pytest.raises(GoalFailed) as failed:
-            await p.goals.run("false")
-        started = await p.goals.start("false")
+            await p.goals.run(["false"])
+        started = await p.goals.start(["false"])
         with pytest.raises(GoalFailed) as later:
             await started.result(timeout_s=30)
     for error in (failed.value, later.value):

@@ -13,13 +13,13 @@ USE = r"async with Perdure\.open\(…\) as p:"
 @pytest.mark.parametrize("name", ["goals", "memory", "forge", "anything"])
 def test_an_attribute_of_a_home_that_is_not_open_says_how_to_open_it(name: str) -> None:
     opening: Any = Perdure.open()
-    with pytest.raises(Invalid, match=f"no `{name}`. Open it so: {USE}"):
+    with pytest.raises(Invalid, match=f"no `{name}`. Open it: {USE}"):
         getattr(opening, name)
 
 
 async def test_a_home_that_is_awaited_says_how_to_open_it() -> None:
     opening: Any = Perdure.open()
-    with pytest.raises(Invalid, match=f"not awaited, .* {USE}"):
+    with pytest.raises(Invalid, match=f"cannot be awaited: .* {USE}"):
         await opening
 
 
@@ -33,7 +33,7 @@ async def test_a_home_is_opened_once_by_each_call(tmp_path: Path) -> None:
     opening = Perdure.open(tmp_path / "home")
     async with opening as p:
         assert await p.goals.list() == []
-    with pytest.raises(Invalid, match="was entered before"):
+    with pytest.raises(Invalid, match="was already entered"):
         async with opening:
             pass
 

@@ -34,6 +34,6 @@ async def test_an_absolute_folder_outside_is_refused_and_nothing_is_stored(
     goals: Goals, folder: Path, cwd: str
 ) -> None:
     (folder / "out").symlink_to("/etc")
-    with pytest.raises(Invalid, match="leads out of the goal's folder"):
+    with pytest.raises(Invalid, match="is outside of the folder of the goal"):
         await goals.begin(of_plan_text(plan(cwd.format(folder)), "plan"))
     assert await goals.list() == []

@@ -33,7 +33,10 @@ async def feed(goal: History) -> AsyncIterator[ChangeFeed]:
 
 
 def said(update: Update) -> int | str:
-    return update.seq if isinstance(update, Event) else f"{update.call_id}: {update.text}"
+    if isinstance(update, Event):
+        return update.seq
+    assert isinstance(update, ProgressReport)
+    return f"{update.call_id}: {update.text}"
 
 
 def reported(call_id: str, value: Any) -> CallProgress:

@@ -16,7 +16,7 @@ from perdure import Effect, Goal, Perdure, flow
 from perdure.app.home.script_interrupts import Interrupted, report_interrupt, resume_lines
 from perdure.kernel.events import GoalBegun, MindSpec
 
-SAID = ["Interrupted; what was recorded is kept. To resume:", "  perdure goal resume g-1"]
+SAID = ["Interrupted. Recorded steps are kept. To resume:", "  perdure goal resume g-1"]
 SCRIPT = """
 import asyncio, os, signal, sys
 from perdure import Goal, Perdure, flow

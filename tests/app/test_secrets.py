@@ -37,7 +37,7 @@ def test_a_secret_is_stored_in_a_private_file(secrets: SecretFiles) -> None:
 @pytest.mark.parametrize("name", ["", "../token", "a/b", "1A", "A B", "A" * 65, "A\n", ".hidden"])
 def test_a_name_that_could_lead_elsewhere_is_refused(secrets: SecretFiles, name: str) -> None:
     for use in (secrets.read, secrets.remove, lambda name: secrets.write(name, KEY)):
-        with pytest.raises(Invalid, match="is not the name of a secret"):
+        with pytest.raises(Invalid, match="Invalid name of a secret"):
             use(name)
 
 
@@ -52,7 +52,7 @@ def test_a_file_that_is_no_secret_is_damaged(secrets: SecretFiles) -> None:
     path = secrets.write("A", KEY)
     for content in (b"", b"\xff\xfe", b"two\nlines that are too many", b"x" * 10_000):
         path.write_bytes(content)
-        with pytest.raises(Damaged, match="does not hold a secret"):
+        with pytest.raises(Damaged, match="does not contain a valid secret"):
             secrets.read("A")
 
 
@@ -87,7 +87,7 @@ def test_no_backup_contains_a_secret(secrets: SecretFiles, tmp_path: Path, capsy
     capsys.readouterr()
     assert run(["db", "backup", str(archive)]) == 0
     said = capsys.readouterr().out
-    assert f"Left out, because they are secrets: OPENAI_API_KEY. They stay in {secrets.folder}." in said.replace(
+    assert f"Skipped, because they are secrets: OPENAI_API_KEY. They stay in {secrets.folder}." in said.replace(
         "\n", " "
     )
     with tarfile.open(archive) as found:

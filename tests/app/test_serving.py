@@ -14,7 +14,7 @@ from perdure.app.goals.new_goal import of_command, of_flow
 from perdure.app.workers.background import LOOK_S
 from tests.app.serving import at_work, become
 
-GIVEN_UP = "was given up here"
+RESUME_FAILED = "resuming "
 
 
 def first() -> str:
@@ -56,11 +56,11 @@ async def test_a_goal_whose_code_was_changed_is_not_tried_again_and_again(
         patched.setattr(Code, "step", staticmethod(other))
         async with at_work(p) as serving:
             for _ in range(3_000):
-                if GIVEN_UP in caplog.text:
+                if RESUME_FAILED in caplog.text:
                     break
                 await asyncio.sleep(0.01)
             await asyncio.sleep(3 * LOOK_S)  # long enough for many tries, if there were any
-            assert caplog.text.count(GIVEN_UP) == 1
+            assert caplog.text.count(RESUME_FAILED) == 1
     assert [event.seq for event in await p.goals.history(goal.id)] == before
     async with at_work(p):
         assert (await become(p, goal.id, "done")).summary.status == "done"
@@ -70,7 +70,7 @@ async def test_goals_whose_steps_had_to_be_ended_are_counted(p: Perdure) -> None
     async with at_work(p) as serving:
         await serving.start(of_command("sleep 60"))
         await serving.start(of_command("sleep 60"))
-        serving.hurry()
+        serving.end_wait()
         await serving.close()
         assert serving.cut_short == 2
 

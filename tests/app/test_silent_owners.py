@@ -124,7 +124,7 @@ async def test_a_server_waits_for_no_owner_and_claims_the_goal_at_one_of_its_nex
         assert store.silent == 2
         polling = asyncio.create_task(serving.run())
         for _ in range(3_000):
-            serving.nudge()
+            serving.poll_soon()
             if (await goals.find(goal_id)).status == "done":
                 break
             await asyncio.sleep(0.01)

@@ -70,7 +70,7 @@ async def test_the_same_request_changes_nothing_and_another_of_that_name_is_refu
     before = skill_file(home, "money").stat()
     assert await skills.create({**MONEY, "name": "money"}) == first
     assert skill_file(home, "money").stat() == before
-    with pytest.raises(Conflict, match="another skill money"):
+    with pytest.raises(Conflict, match="Another skill money"):
         await skills.create({"name": "money", "description": "Something else"})
     with pytest.raises(Conflict, match="built in"):
         await skills.create({"name": "summarize", "description": "Mine"})
@@ -119,6 +119,26 @@ def test_capabilities_are_suggested_by_whole_words_with_their_reasons() -> None:
         ("ask-user", 'the description says "ask", "deletes"'),
     ]
     assert suggest_capabilities("a breadbasket for profiles") == []
+
+
+@pytest.mark.parametrize(
+    ("description", "names"),
+    [
+        ("suggest books about bees", []),
+        ("which book should I read next", []),
+        ("keep a log of the books I read", ["remember"]),
+        ("find papers and books about bees", []),
+        ("Book a table, and write the bill", ["write-files", "ask-user"]),
+        ("something that books flights", ["ask-user"]),
+    ],
+)
+def test_only_the_verb_book_is_a_booking(description: str, names: list[str]) -> None:
+    assert [each.name for each in suggest_capabilities(description)] == names
+
+
+def test_the_reason_quotes_the_description() -> None:
+    [found] = suggest_capabilities("Keep a reading log")
+    assert found.reason == 'the description says "keep a reading log"'
 
 
 async def test_a_skill_without_capabilities_gets_those_that_its_description_speaks_for(skills: Skills) -> None:
@@ -212,7 +232,7 @@ async def test_what_was_put_there_by_hand_is_custom_and_what_is_broken_hides_no_
         listed = {skill.skill.name: skill.wire()["origin"] for skill in await skills.list()}
     assert {name: listed[name] for name in listed if name not in catalogue()} == {"tidy": "custom"}
     assert listed["summarize"] == "builtin"
-    assert len([each for each in caplog.messages if "left out" in each]) == 2
+    assert len([each for each in caplog.messages if "skipped" in each]) == 2
     with pytest.raises(Invalid, match="broken/SKILL.md"):
         await skills.get("broken")
     for missing in ("empty", "nothing", "../tidy", "Not-A-Name", "\0", ""):

@@ -150,7 +150,7 @@ async def asks_after_thinking(goal: Goal) -> None:
 @flow
 async def gives_up_a_child(goal: Goal) -> str:
     try:
-        async with goal.timeout(0.2):
+        async with goal.timeout(1.5):
             await goal.child(asks_after_thinking)
     except TimeoutError:
         return "too late"

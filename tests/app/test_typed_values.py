@@ -128,7 +128,7 @@ async def test_a_once_step_whose_result_cannot_be_stored_is_unknown_and_is_not_r
     goal_id = raised.value.id
     [call] = (await goals.state(goal_id)).open_calls.values()
     assert call.unknown is not None
-    assert "What /charge#0 returned cannot be stored as JSON: a value of type _thread.lock" in call.unknown.why
+    assert "The result of /charge#0 cannot be stored as JSON: a value of type _thread.lock" in call.unknown.why
     assert "(at .session)" in call.unknown.why
     assert "`skip` with the result as JSON, or `retry`" in call.unknown.why
     await goals.decide(goal_id, "skip", value=PAID_AS_JSON)
@@ -149,7 +149,7 @@ async def test_another_step_whose_result_cannot_be_stored_has_failed_and_is_not_
     ("what", "said"),
     [
         ("argument", "The argument total of pay cannot be stored as JSON: a value of type _thread.lock"),
-        ("result", "What giving returned cannot be stored as JSON: a value of type _thread.lock"),
+        ("result", "The result of giving cannot be stored as JSON: a value of type _thread.lock"),
     ],
 )
 async def test_what_cannot_be_stored_is_named_and_not_recorded(goals: Goals, what: str, said: str) -> None:

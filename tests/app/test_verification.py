@@ -106,7 +106,7 @@ async def test_a_fork_whose_parent_is_gone_is_named(db: DatabaseClient) -> None:
     fork = await (await written(db, "parent")).fork("fork", 3)
     await fork.append(HELLO)
     await edit(db, ROW.format("deleted_at = 1", "parent"))
-    assert await verify_database(db) == ["fork is a fork of parent, which is not there any more."]
+    assert await verify_database(db) == ["fork is a fork of parent, which no longer exists."]
 
 
 async def test_a_sample_has_the_newest_goals_and_some_of_the_others(db: DatabaseClient) -> None:
@@ -116,7 +116,7 @@ async def test_a_sample_has_the_newest_goals_and_some_of_the_others(db: Database
     sample = await sample_histories(db)
     assert 20 <= sample.checked <= 40
     assert sample.total == 60
-    assert [problem.split(" is")[0] for problem in sample.problems] == ["Event 1 of g59"]
+    assert [problem.split(" was")[0] for problem in sample.problems] == ["Event 1 of g59"]
 
 
 async def test_a_database_of_before_the_first_version_has_no_histories_to_check(empty_url: str) -> None:

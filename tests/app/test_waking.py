@@ -87,7 +87,7 @@ async def test_a_plan_of_the_command_line_is_woken_in_its_folder_and_stays_of_th
             goal = await become(p, goal_id, "done")
     assert goal.summary.queue == "cli"
     assert (tmp_path / "done").exists()
-    assert [record.message for record in caplog.records] == [f"{goal_id} is woken: it is due since {due_at}"]
+    assert [record.message for record in caplog.records] == [f"resuming {goal_id}: due since {due_at}"]
 
 
 async def test_a_server_that_wakes_nothing_leaves_goals_of_the_command_line_alone(p: Perdure, tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ async def test_a_goal_that_was_woken_by_a_server_that_died_is_woken_by_the_next(
     async with at_work(p, wakes=WakeCli()) as serving:
         while "work.1" not in (await p.goals.state(goal_id)).calls:
             pass
-        serving.hurry()
+        serving.end_wait()
     assert (await found(p, goal_id)).status == "interrupted"
     (tmp_path / "go").touch()
     async with at_work(p, wakes=WakeCli()):

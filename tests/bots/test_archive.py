@@ -50,7 +50,7 @@ def test_what_lies_beside_a_file_is_not_packed() -> None:
     ["../evil", "/etc/evil", "..\\evil", "skills/../../evil/SKILL.md", "evil.py", "SOUL.md.new", "skills/", "C:\\evil"],
 )
 def test_a_file_that_does_not_belong_is_named(name: str) -> None:
-    with pytest.raises(Invalid, match="x.zip holds"):
+    with pytest.raises(Invalid, match="x.zip contains"):
         unpack_bot(zipped((name, b"evil")), "x.zip")
 
 

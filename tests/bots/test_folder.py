@@ -12,7 +12,7 @@ import pytest
 
 from perdure import Denied, Invalid, NotFound, Unavailable
 from perdure.bots.folder import BotFolder, read_bot, require_bot_path, verify
-from perdure.bots.writing import Update, locked, remove_bot, write_bot
+from perdure.bots.writing import Update, hold_bots_lock, remove_bot, write_bot
 from tests.bots.texts import IDENTITY, SOUL, TEXTS
 
 
@@ -137,7 +137,7 @@ def test_bad_front_matter_is_named_with_its_line(folder: Path, front: str, match
 @pytest.mark.parametrize("text", ["", "no front matter", "---\nname: a\n", "\n---\nname: a\n---\n"])
 def test_a_soul_without_front_matter_is_refused(folder: Path, text: str) -> None:
     (folder / "SOUL.md").write_text(text)
-    with pytest.raises(Invalid, match="Front matter was expected"):
+    with pytest.raises(Invalid, match="Expected front matter"):
         read_bot(folder)
 
 
@@ -225,7 +225,7 @@ def test_what_is_in_the_way_of_a_file_is_named(folder: Path, tmp_path: Path) -> 
 
 def test_a_skill_that_nothing_names_is_told(folder: Path) -> None:
     (folder / "skills" / "tea").mkdir()
-    assert verify(folder) == ["ada/skills/'tea' is there, but skills.toml does not name it."]
+    assert verify(folder) == ["ada/skills/'tea' exists, but skills.toml does not name it."]
 
 
 @pytest.mark.parametrize(
@@ -245,11 +245,11 @@ def test_a_persons_way_to_write_boundaries_is_read(folder: Path) -> None:
 
 
 async def test_somebody_who_does_not_end_is_not_waited_for_for_ever(tmp_path: Path) -> None:
-    async with locked(tmp_path):
-        with pytest.raises(Unavailable, match="does not end"):
-            async with locked(tmp_path, wait_s=0):
+    async with hold_bots_lock(tmp_path):
+        with pytest.raises(Unavailable, match="for too long"):
+            async with hold_bots_lock(tmp_path, wait_s=0):
                 pass
-    async with locked(tmp_path, wait_s=0):
+    async with hold_bots_lock(tmp_path, wait_s=0):
         pass
 
 
@@ -272,6 +272,6 @@ async def test_folders_without_end_stop_neither_a_deletion_nor_other_bots(bottom
     with contextlib.suppress(Denied):  # some systems can remove it
         remove_bot(bots_dir, "ada")
     assert not bottomless.exists()
-    async with locked(bots_dir):
+    async with hold_bots_lock(bots_dir):
         write_bot(bots_dir, "ada", Update(TEXTS))
     assert verify(bottomless) == []

@@ -44,6 +44,29 @@ def test_plain_text_is_merged_line_by_line(base: list[str], ours: list[str], the
     assert all(merged.text.split("\n").count(line) >= written.count(line) for line in written)
 
 
+RULES = SOUL + "\n## Boundaries\n\n- One.\n"
+
+
+@pytest.mark.parametrize(
+    ("mine", "text"),
+    [
+        ("- Mine.\n", "- Forge.\n- Mine.\n"),
+        ("- Mine.", "- Forge.\n- Mine."),
+        ("- Mine.\n- Forge.\n", "- Mine.\n- Forge.\n"),
+        ("\nA paragraph of mine.\n", "- Forge.\n\nA paragraph of mine.\n"),
+    ],
+)
+def test_items_that_both_add_to_a_list_are_both_taken(mine: str, text: str) -> None:
+    merged = merge_file("SOUL.md", base=RULES, ours=f"{RULES}- Forge.\n", theirs=RULES + mine)
+    assert (merged.text, merged.is_clash) == (RULES + text, False)
+
+
+@pytest.mark.parametrize("mine", ["  which ends here.\n", "which ends here.\n"])
+def test_an_item_that_the_person_continues_is_a_clash(mine: str) -> None:
+    merged = merge_file("SOUL.md", base=RULES, ours=f"{RULES}- Forge.\n", theirs=RULES + mine)
+    assert (merged.text, merged.is_clash) == (RULES + mine, True)
+
+
 def test_comments_order_and_own_keys_of_front_matter_stay() -> None:
     theirs = SOUL.replace("name: Ada\n", "# mine\nmood: 'sunny' # today\nname: Ada\n")
     merged = merge_file("SOUL.md", base=SOUL, ours=SOUL.replace("technical", "formal"), theirs=theirs)

@@ -39,7 +39,7 @@ def test_a_skill_may_have_all_keys_of_the_format() -> None:
         ("description: makes tea", "description: ''", "'description' must be a text"),
         ("description: makes tea", f"description: {'x' * 1025}", "1,024"),
         ("description: makes tea", "description: [a]", "'description' must be a text"),
-        ("description: makes tea", "description: a\nmetadata: {a: 1}", "'metadata' must be names and texts"),
+        ("description: makes tea", "description: a\nmetadata: {a: 1}", "'metadata' must have texts as keys and values"),
         ("description: makes tea", f"description: a\ncompatibility: {'x' * 501}", "'compatibility'"),
         ("Boil water.", "", "no instructions"),
     ],

@@ -24,6 +24,7 @@ def test_any_name_gets_a_slug_that_is_one(name: str) -> None:
         ("Straße", "strasse"),
         ("a: 'b' \"c\"\n---\n../d\0", "a-b-c-d"),
         ("con", "bot-con"),
+        ("Assistant", "bot-assistant"),
         ("LPT1", "bot-lpt1"),
         ("Ada 🤖", "ada"),
         ("x" * 300, "x" * 48),

@@ -62,7 +62,9 @@ async def in_sqlite(path: Path) -> AsyncIterator[Stored]:
     dead: set[str] = set()
     store = SqliteStateStore(database)
     clock = BootClock()
-    leases = SqliteLeases(database, boottime_s=clock.boottime_s, is_dead=dead.__contains__, let_go=store.let_go)
+    leases = SqliteLeases(
+        database, boottime_s=clock.boottime_s, is_dead=dead.__contains__, on_release=store.forget_active
+    )
     yield Stored(store, leases, dead, database, is_bound_to_boot=True, clock=clock)
     await database.close()
 

@@ -436,7 +436,7 @@ async def test_a_first_version_makes_the_bot_remembers_the_choice_and_takes_the_
 async def test_a_session_that_has_made_a_bot_gets_no_second_draft(stores: Stores) -> None:
     await stores.drafts.save_draft(draft("s"), 0)
     await stores.bots.save_version(version(session_id="s"), entry("x"))
-    with pytest.raises(Conflict, match="draft s was changed, made or deleted"):
+    with pytest.raises(Conflict, match="draft s was changed, created or deleted"):
         await stores.drafts.save_draft(draft("s"), 0)
     assert await stores.drafts.list_drafts() == []
 

@@ -19,7 +19,7 @@ async def test_a_start_key_starts_one_goal(stored: Stored) -> None:
     await first.store(begun, summary=replace(first.summary(begun), start_key="k"))
     second = History(stored, "second")
     begun = second.next(GoalBegun("echo", MindSpec("command")))
-    with pytest.raises(Conflict, match="The key 'k' has started a goal before"):
+    with pytest.raises(Conflict, match="The start key 'k' is already used by another goal"):
         await second.store(begun, summary=replace(second.summary(begun), start_key="k"))
     found = await stored.store.started("k")
     assert found is not None

@@ -171,8 +171,8 @@ class Changes:
 async def test_a_call_without_a_key_is_simply_done(kept: Kept) -> None:
     calls, changes = Idempotency(kept.keys), Changes()
     assert await calls.in_change(None, changes.change, changes.present) == "changed "
-    assert await calls.kept_first(None, "s", changes.change) == "changed "
-    assert await calls.kept_last(None, "s", changes.change, changes.present) == "changed "
+    assert await calls.keep_first(None, "s", changes.change) == "changed "
+    assert await calls.keep_last(None, "s", changes.change, changes.present) == "changed "
     assert await kept.count() == 0
 
 
@@ -196,21 +196,21 @@ async def test_a_conflict_of_a_call_with_itself_gets_what_there_is_now(kept: Kep
 async def test_a_repeat_of_a_call_that_was_kept_first_is_done_again(kept: Kept) -> None:
     calls, changes = Idempotency(kept.keys), Changes()
     for _ in range(2):
-        assert await calls.kept_first(CALL, "thing-1", changes.change) == "changed "
+        assert await calls.keep_first(CALL, "thing-1", changes.change) == "changed "
     assert await kept.keys.find(CALL.key) == CALL
 
 
 async def test_a_call_that_was_kept_last_is_done_once(kept: Kept) -> None:
     calls, changes = Idempotency(kept.keys), Changes()
-    assert await calls.kept_last(CALL, "thing-1", changes.change, changes.present) == "changed "
-    assert await calls.kept_last(CALL, "thing-1", changes.change, changes.present) == "present "
+    assert await calls.keep_last(CALL, "thing-1", changes.change, changes.present) == "changed "
+    assert await calls.keep_last(CALL, "thing-1", changes.change, changes.present) == "present "
 
 
 async def test_an_answer_is_repeated_and_what_was_chosen_first_is_used(kept: Kept) -> None:
     calls, changes = Idempotency(kept.keys), Changes()
     await kept.keys.keep(replace(CALL, subject="first"))  # of a caller that died before its change
-    assert await calls.settled(CALL, "second", changes.change) == ("changed first", False)
-    assert await calls.settled(CALL, "third", changes.change) == ("changed first", True)
+    assert await calls.settle(CALL, "second", changes.change) == ("changed first", False)
+    assert await calls.settle(CALL, "third", changes.change) == ("changed first", True)
     assert changes.done == ["first"]
 
 
@@ -218,15 +218,15 @@ async def test_an_answer_is_repeated_and_what_was_chosen_first_is_used(kept: Kep
 async def test_only_a_call_that_was_rejected_leaves_its_key_free(kept: Kept, error: Exception) -> None:
     calls, changes = Idempotency(kept.keys), Changes(error)
     for begin in (
-        lambda: calls.kept_first(CALL, "s", changes.change),
-        lambda: calls.settled(CALL, "s", changes.change),
+        lambda: calls.keep_first(CALL, "s", changes.change),
+        lambda: calls.settle(CALL, "s", changes.change),
     ):
         with pytest.raises(type(error)):
             await begin()
         assert (await kept.keys.find(CALL.key) is None) == isinstance(error, Conflict)
         await kept.keys.forget(CALL)
     with pytest.raises(type(error)):
-        await calls.kept_last(CALL, "s", changes.change, changes.present)
+        await calls.keep_last(CALL, "s", changes.change, changes.present)
     assert await kept.keys.find(CALL.key) is None
 
 
@@ -235,9 +235,9 @@ async def test_the_key_of_another_call_is_taken_in_every_order(kept: Kept) -> No
     await kept.keys.keep(replace(CALL, body_sha256=b"\2" * 32))
     for begin in (
         lambda: calls.in_change(CALL, changes.change, changes.present),
-        lambda: calls.kept_first(CALL, "s", changes.change),
-        lambda: calls.kept_last(CALL, "s", changes.change, changes.present),
-        lambda: calls.settled(CALL, "s", changes.change),
+        lambda: calls.keep_first(CALL, "s", changes.change),
+        lambda: calls.keep_last(CALL, "s", changes.change, changes.present),
+        lambda: calls.settle(CALL, "s", changes.change),
     ):
         with pytest.raises(KeyTaken):
             await begin()

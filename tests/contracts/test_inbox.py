@@ -212,10 +212,10 @@ async def test_what_was_posted_under_a_key_is_found_in_the_inbox_and_in_the_hist
     paid = Signal("paid", {"order": 7})
     assert await stored.store.posted_as("g", "k") is None
     await stored.store.post("g", "signal", content_of(paid), key="k")
-    assert await stored.store.posted_as("g", "k") == ("signal", content_of(paid))
+    assert await stored.store.posted_as("g", "k") == ("signal", content_of(paid), None)
     (row,) = await stored.store.inbox("g")
     await goal.append(paid, key="k", taken=[row.id])
-    assert await stored.store.posted_as("g", "k") == ("signal", content_of(paid))
+    assert await stored.store.posted_as("g", "k") == ("signal", content_of(paid), 2)
     assert await stored.store.posted_as("g", "other") is None
     assert await stored.store.posted_as("nobody", "k") is None
 

@@ -83,7 +83,7 @@ async def test_whoever_waits_is_told_for_how_long(stored: Stored) -> None:
         left.append(silent.left_s)
         stored.clock.now_s += 10
     assert left == [30, 20, 10]
-    assert "may still be worked on by w1 on host" in silent.detail
+    assert "may still be run by w1 on host" in silent.detail
     assert await stored.leases.claim("g", ELSEWHERE) > 1
 
 

@@ -172,7 +172,7 @@ async def test_the_same_key_reopens_once_and_names_nothing_else(stored: Stored) 
     events = history.next(reopened(history), LimitRaised("iterations", 9))
     first = await history.store(events, key="k")
     assert await history.store(events, key="k") == first
-    with pytest.raises(Conflict, match="names other events"):
+    with pytest.raises(Conflict, match="was used for other events"):
         await history.store(history.next(Reopened("person", "other", ended_seq=2)), key="k")
     known = await stored.store.posted_as("g", "k")
     assert known is not None

@@ -77,7 +77,7 @@ async def test_of_forks_that_take_the_same_key_at_once_one_is_created(stored: St
 
 async def test_a_fork_that_cannot_be_created_leaves_the_key(stored: Stored) -> None:
     goal, other = await keyed(stored), await keyed(stored, "other", key="its own")
-    with pytest.raises(Conflict, match="There is a goal other already"):
+    with pytest.raises(Conflict, match="The goal other already exists"):
         await take(goal, "other")
     with pytest.raises(NotFound, match="no event 9"):
         fork = History(stored, "f", events=goal.events)
@@ -115,7 +115,7 @@ async def test_only_the_key_that_the_goal_has_can_be_taken_and_only_by_a_new_goa
     goal = await keyed(stored)
     with pytest.raises(Conflict, match="'another' no longer belongs to g"):
         await take(goal, "f", key="another")
-    with pytest.raises(Conflict, match="has started a goal before"):
+    with pytest.raises(Conflict, match="is already used by another goal"):
         await take(goal, "f", takes_key_of=None)
     with pytest.raises(Invalid, match="Only a new goal"):
         await goal.append(HELLO, takes_key_of="g")

@@ -236,7 +236,7 @@ async def test_a_bot_whose_assembly_ended_anywhere_is_deleted_as_the_version_tha
 ) -> None:
     end, place, home = ended
     await end(point, assemble, place)
-    with pytest.raises(Conflict, match="not as it was seen"):
+    with pytest.raises(Conflict, match="was changed meanwhile"):
         await home.assembler.delete("ada", "2")
     await home.assembler.delete("ada", "1")
     assert [path.name for path in home.bots_dir.iterdir()] == [".lock"]

@@ -65,7 +65,7 @@ async def test_a_server_stays_up_after_a_goal_has_killed_it_three_times(home: Pa
             assert found["detail"] == "On hold: its worker died 3 times in a row while it ran; last in step work."
             async with plain_http() as http:
                 assert (await http.get(f"{url}/healthz")).status_code == 200
-            other = await client.goals.create(text="echo fine")
+            other = await client.goals.create(command="echo fine")
             _ = [event async for event in client.goals.follow(other["id"])]
             assert (await client.goals.get(other["id"]))["status"] == "done"
             (tmp_path / "go").touch()

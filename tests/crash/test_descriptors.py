@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from perdure import Perdure
-from perdure.interfaces.api.protocols.connections import RESERVE
-from perdure.tools.exec.descriptors import MOST_FILES, raise_file_limit
+from perdure.file_limit import MOST_FILES, raise_file_limit
+from perdure.interfaces.api.protocols.connection_limit import RESERVE
 from tests import children
 from tests.crash import program
 from tests.crash.size import torture_size
@@ -81,7 +81,7 @@ async def test_connections_without_a_token_take_no_files_that_goals_need(home: P
             async with connected(home, url) as client:
                 before = await client.goals.create(plan=counting(number, tmp_path))
                 with flood(pid, int(url.rpartition(":")[2])):
-                    during = await client.goals.create(text="true")
+                    during = await client.goals.create(command="true")
                     async for _ in client.goals.follow(before["id"]):
                         pass
                     async for _ in client.goals.follow(during["id"]):
@@ -104,7 +104,7 @@ async def _programs_keep_their_limit(home: Path) -> None:
     raise_file_limit()
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == min(hard, MOST_FILES)
     async with Perdure.open(home) as p:
-        ran = await p.goals.run("sh -c 'ulimit -S -n'")
+        ran = await p.goals.run(["sh", "-c", "ulimit -S -n"])
     assert ran.value["stdout"].strip() == "200"
 
 

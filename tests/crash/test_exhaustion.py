@@ -156,7 +156,7 @@ async def goals_in(folder: Path) -> AsyncIterator[Goals]:
 
 
 async def judge(goals: Goals, ran: RunResult, folder: Path) -> None:
-    """See that the effect happened at most once, that what is recorded says so, and that a person can go on."""
+    """Check that the effect happened at most once, that what is recorded says so, and that a person can go on."""
     happened = counted(folder, "send")
     unknown = [call_id for call_id, call in ran.state.open_calls.items() if call.unknown is not None]
     assert happened <= 1

@@ -31,6 +31,6 @@ def test_all_who_open_a_new_home_at_once_have_it(tmp_path: Path, round_: int) ->
 
 
 def test_all_who_run_a_goal_in_a_new_home_at_once_have_run_it(tmp_path: Path) -> None:
-    started = [program.start(tmp_path / "home", tmp_path, ["run", "true"]) for _ in range(MANY)]
+    started = [program.start(tmp_path / "home", tmp_path, ["run", "--", "true"]) for _ in range(MANY)]
     ended = [each.end() for each in started]
     assert [code for code, _ in ended] == [0] * MANY, ended

@@ -15,7 +15,7 @@ import pytest
 
 from perdure import Conflict, DatabaseClient
 from perdure.app.home.system import WorkerIdentity, is_dead
-from perdure.bots.writing import locked
+from perdure.bots.writing import hold_bots_lock
 from perdure.memory.log.log import Log
 from perdure.memory.paths import MemoryFiles
 from tests import children
@@ -56,7 +56,7 @@ async def hold_the_memory(home: Path, pipe: Connection) -> None:
 
 
 async def hold_the_bots(home: Path, pipe: Connection) -> None:
-    async with locked(home / "bots"):
+    async with hold_bots_lock(home / "bots"):
         leave_an_orphan(pipe)
 
 
@@ -78,7 +78,7 @@ async def write_to_the_memory(home: Path) -> None:
 
 
 async def write_to_the_bots(home: Path) -> None:
-    async with locked(home / "bots", wait_s=0):
+    async with hold_bots_lock(home / "bots", wait_s=0):
         pass
 
 

@@ -269,7 +269,7 @@ def test_a_fork_that_outlives_its_step_is_left_alone_and_a_signal_ends_the_comma
 
 
 def is_interrupted(started: program.Program) -> bool:
-    """Send SIGTERM, and tell whether the command has ended."""
+    """Send SIGTERM, and return whether the command has ended."""
     started.process.terminate()
     return started.process.exitcode is not None
 

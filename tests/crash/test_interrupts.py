@@ -10,7 +10,7 @@ from tests.crash.goals import carry_on, counted, is_running, open_goals
 
 pytest.importorskip("perdure.interfaces.cli.goals.run_ui.interrupts")
 
-ENDING = "Ending after the step"
+ENDING = "Stopping after the running step"
 PLANS = {
     "a step": '{id: work, shell: true, exec: "echo $$ >> pids; echo . >> work; test -e go || sleep 600"}',
     "a timer": "{id: work, wait: 50s}",

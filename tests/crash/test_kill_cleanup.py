@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure import GoalCancelled, GoalWaiting
+from perdure import Goal, GoalCancelled, GoalWaiting, flow
 from tests import children
 from tests.crash.flows import cleaning
 from tests.crash.goals import counted, open_goals
@@ -13,6 +13,32 @@ from tests.crash.goals import counted, open_goals
 async def cancel(home: Path, url: str, goal_id: str) -> None:
     async with open_goals(home, url) as goals:
         await goals.cancel(goal_id, key="once")
+
+
+@flow
+async def parent_of_cleaning(goal: Goal, folder: str) -> str:
+    return await goal.child(cleaning, folder)
+
+
+@pytest.mark.parametrize("point", ["kernel.effect.before", "kernel.effect.after"])
+async def test_a_killed_cleanup_of_a_child_is_finished_when_its_parent_is_resumed(
+    database_url: str, tmp_path: Path, point: str
+) -> None:
+    home = tmp_path / "home"
+    async with open_goals(home, database_url) as goals:
+        with pytest.raises(GoalWaiting) as waiting:
+            await goals.run(parent_of_cleaning, str(tmp_path))
+        parent = waiting.value.id
+    children.run_until(point, cancel, home, database_url, parent, hits=1)
+    async with open_goals(home, database_url) as goals:
+        [child] = await goals.children_of(parent)
+        assert child.status == "interrupted"
+        with pytest.raises(GoalCancelled):
+            await goals.resume(parent)
+        assert (await goals.get(child.id)).status == "cancelled"
+        types = [event.type for event in await goals.history(child.id)]
+    assert (types.count("cancel"), types.count("termination")) == (1, 1)
+    assert 1 <= counted(tmp_path, "undo") <= 2
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ import pytest
 from perdure import DatabaseClient, Invalid
 from perdure.bots.skills import builtin_skills
 from perdure.forge.answers import read_answer
-from perdure.forge.interview.interview import answered, begin
-from perdure.forge.state import BuilderState, Surroundings
+from perdure.forge.interview.interview import apply_answer, start_interview
+from perdure.forge.state import BuilderState, InterviewContext
 from perdure.forge.turns import AskQuestion, Clarify, ReadyToAssemble
 from tests import children
 from tests.crash.forge import MOMENTS, take_turn
@@ -23,7 +23,7 @@ from tests.crash.goals import rest_of
 from tests.crash.size import torture_size
 from tests.forge.test_interview import DESCRIPTIONS
 
-HERE = Surroundings(skills=tuple((skill.name, skill.description) for skill in builtin_skills()))
+HERE = InterviewContext(skills=tuple((skill.name, skill.description) for skill in builtin_skills()))
 
 
 @dataclass
@@ -71,7 +71,7 @@ class Oracle:
             return "start", self.chance.choice(DESCRIPTIONS)
         for answer in self.chance.sample(self.answers(self.state), k=len(self.answers(self.state))):
             try:
-                after = answered(self.state, read_answer(answer))
+                after = apply_answer(self.state, read_answer(answer))
             except Invalid:
                 continue
             if after != self.state:
@@ -91,9 +91,9 @@ class Oracle:
     def after(self, said: tuple[str, Any]) -> BuilderState:
         kind, value = said
         if kind == "start":
-            return begin(self.session_id, value, HERE)
+            return start_interview(self.session_id, value, HERE)
         assert self.state is not None
-        return answered(self.state, read_answer(value))
+        return apply_answer(self.state, read_answer(value))
 
     def check_found(self, found: tuple[dict[str, Any], str, int]) -> None:
         shown, text, revision = found

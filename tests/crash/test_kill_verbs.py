@@ -99,7 +99,7 @@ def killed(home: Path, folder: Path, arguments: list[str], point: str, hit: int)
 
 
 async def require_one_sleep(home: Path, url: str, folder: Path) -> None:
-    """See that all of it has happened once: both steps, the sleep, its end."""
+    """Check that all of it has happened once: both steps, the sleep, its end."""
     async with open_goals(home, url) as goals:
         (goal,) = await goals.list()
         events = await goals.history(goal.summary.goal_id)

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 from perdure import failpoints
+from tests.app import test_bot_memory
 from tests.crash import (
     test_assembly,
     test_backup,
@@ -21,6 +22,7 @@ from tests.memory import test_kill
 FAULTS = (
     test_assembly,
     test_backup,
+    test_bot_memory,
     test_database,
     test_exhaustion,
     test_faults,

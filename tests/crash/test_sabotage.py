@@ -39,7 +39,7 @@ async def _throw_out(url: str, interval_s: float, thrown_out: list[int]) -> None
 
 
 async def _try_to_finish(goals: Goals, number: int, folder: Path) -> bool:
-    """Go on with a goal, or begin it, and settle what is unknown by what is seen outside; tell whether it is over."""
+    """Go on with a goal, or begin it, and settle what is unknown by what is seen outside; return whether it is over."""
     found = await goals.list()
     if len(found) <= number:
         await run_plan(goals, PLAN, folder)

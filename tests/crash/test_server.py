@@ -132,7 +132,7 @@ async def talked(client: Client, keys: list[str]) -> dict[str, object]:
 async def test_a_server_that_is_told_to_end_twice_does_not_wait_for_steps(home: Path) -> None:
     with served(home) as (server, url):
         async with connected(home, url) as client:
-            goal = await client.goals.create(text="sleep 60")
+            goal = await client.goals.create(command="sleep 60")
             async for event in client.goals.follow(goal["id"]):
                 if event["payload"].get("call_id"):
                     break

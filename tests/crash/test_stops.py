@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from perdure import Perdure, append_record
-from perdure.bots.writing import locked
+from perdure.bots.writing import hold_bots_lock
 from perdure.filelock.lock import FileLock
 from perdure.interfaces.cli.errors import run
 from perdure.interfaces.cli.suspend import stop_between_writes
@@ -108,7 +108,7 @@ async def test_a_stop_while_bots_are_written_waits_for_the_database_too(home: Pa
         home, folder, ("new", WISH, "--answers", "answers.json"), stopped_at=("bots.folder.before", [1])
     )
     wait_for_state(pid_of(perdure), "T")
-    async with locked(home / "bots", wait_s=0):
+    async with hold_bots_lock(home / "bots", wait_s=0):
         pass
     with closing(sqlite3.connect(home / "perdure.db")) as plain:
         assert plain.execute("SELECT state FROM bot_versions").fetchall() == [("current",)]
@@ -119,7 +119,7 @@ async def test_a_stop_while_bots_are_written_waits_for_the_database_too(home: Pa
 
 def test_a_server_stops_and_goes_on(home: Path, folder: Path) -> None:
     perdure = program.start(home, folder, ("serve", "--port", "0"))
-    perdure.wait_for("Ctrl-C ends the server")
+    perdure.wait_for("Ctrl-C stops the server")
     for _ in range(2):
         os.kill(pid_of(perdure), signal.SIGTSTP)
         wait_for_state(pid_of(perdure), "T")

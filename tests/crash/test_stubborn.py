@@ -73,7 +73,7 @@ async def leaves_a_thread_behind(goal):
     return "done"
 """
 TOLD = "it is so"
-ENDING = "Ending after the step"
+ENDING = "Stopping after the running step"
 
 
 @pytest.fixture

@@ -6,11 +6,14 @@ import signal
 from contextlib import ExitStack, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
-from perdure import Conflict, Perdure, failpoints
+from perdure import Conflict, GoalFailed, GoalWaiting, Perdure, failpoints
 from perdure.app.goals.goals import Goals
+from perdure.app.goals.handle import GoalHandle
 from perdure.kernel.fold import GoalState
-from tests.faults.checks import require_promised_effects, require_whole
+from perdure.kernel.ports import Owned
+from tests.faults.checks import require_intact, require_promised_effects
 from tests.faults.flows import random_flow
 from tests.faults.generator import program_of
 from tests.faults.outside import outside_of
@@ -21,6 +24,7 @@ APP = "faults"
 _LOOK_AGAIN_S = 0.03
 _MOST_S = 45.0
 _MOST_GOALS = 1_000
+_MOST_RETRIES = 10
 
 
 async def run_flows(home: Path, url: str, folder: str, seeds: range, killed_at: tuple[str, int] | None) -> None:
@@ -32,7 +36,7 @@ async def run_flows(home: Path, url: str, folder: str, seeds: range, killed_at: 
             handles = [await p.goals.options(key=f"seed-{seed}").start(random_flow, seed, folder) for seed in seeds]
             person = asyncio.create_task(_help(p.goals, folder))
             try:
-                await asyncio.gather(*(handle.result(timeout_s=_MOST_S) for handle in handles))
+                await asyncio.gather(*(_finish(p.goals, handle, folder) for handle in handles))
             finally:
                 person.cancel()
 
@@ -41,6 +45,23 @@ async def run_flows_and_say_so(home: Path, url: str, folder: str, seeds: range, 
     """Run the flows of seeds; say that they are about to begin."""
     pipe.send("begins")
     await run_flows(home, url, folder, seeds, None)
+
+
+async def _finish(goals: Goals, handle: GoalHandle[Any], folder: str) -> None:
+    """Wait for the end of a flow; one that has failed is retried when what made it fail is mended."""
+    why: object = None
+    for _ in range(_MOST_RETRIES):
+        try:
+            await handle.result(timeout_s=_MOST_S)
+        except GoalFailed as failed:
+            why = failed
+            state = await goals.state(handle.id)
+            outside_of(_seed_of(state), folder).note_retries(len(state.reopenings) + 1)
+        else:
+            return
+        with suppress(GoalFailed, GoalWaiting, Owned):  # again; for the person; the run that has failed still ends
+            await goals.retry(handle.id)
+    raise AssertionError(f"{handle.id} fails again and again: {why}")
 
 
 class _Kill:
@@ -70,8 +91,8 @@ async def _help_goal(goals: Goals, state: GoalState, folder: str) -> None:
         post = post_for(call, outside)
         with suppress(Conflict):  # it was settled meanwhile
             match post:
-                case "signal", _:
-                    await goals.signal(state.goal_id, "go", "went", key=f"{state.goal_id}/{name}")
+                case "signal", {"name": str(signalled), "payload": payload}:
+                    await goals.signal(state.goal_id, signalled, payload, key=f"{state.goal_id}/{name}")
                 case "decision", {"decision": str(decision), "value": value}:
                     await goals.decide(state.goal_id, decision, call_id=name, value=value)
 
@@ -97,7 +118,7 @@ async def _require_promised(goals: Goals, state: GoalState, folder: str) -> None
     seed = _seed_of(state)
     program, has_model = program_of(seed)
     try:
-        require_whole(await goals.history(state.goal_id), (await goals.get(state.goal_id)).summary)
+        require_intact(await goals.history(state.goal_id), (await goals.get(state.goal_id)).summary)
         require_promised_effects(state, outside_of(seed, folder))
         if state.begun.parent is None:
             assert state.termination is not None

@@ -11,7 +11,7 @@ from perdure.kernel.ports import Summary
 from tests.faults.outside import Outside
 
 
-def require_whole(events: Sequence[Event], summary: Summary) -> GoalState:
+def require_intact(events: Sequence[Event], summary: Summary) -> GoalState:
     """Check the hash chain, that nothing is settled twice, and that nothing is left open.
 
     A goal that was cancelled leaves its questions and waits as they are, but nothing that runs.
@@ -45,7 +45,7 @@ def _require_promised(call: CallState, times: int) -> None:
 
 
 def is_step(call: CallState) -> bool:
-    """Tell whether a call is a step whose intent was recorded."""
+    """Return whether a call is a step whose intent was recorded."""
     return isinstance(call.call, ToolCall) and call.call.tool == "step" and call.call.effect != "pure"
 
 
@@ -60,7 +60,7 @@ def _place(call: CallState) -> str | None:
 
 
 def _is_forever(state: GoalState, place: str) -> bool:
-    """Tell whether a step never ends by itself: a person may have let it be run again."""
+    """Return whether a step never ends by itself: a person may have let it be run again."""
     return any(
         isinstance(call.call, ToolCall) and call.call.arguments.get("args") == [place] for call in state.calls.values()
     )

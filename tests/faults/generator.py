@@ -18,6 +18,7 @@ from tests.faults.programs import (
     Group,
     Handover,
     Line,
+    Mended,
     Part,
     Race,
     Signal,
@@ -29,14 +30,16 @@ from tests.faults.programs import (
     parts_of,
 )
 
+_GROUPS = ("asyncio", "anyio")
 _DEADLINES = ("asyncio", "wait_for", "anyio", "goal")
 _FOREVER = ("pure", "idempotent", "once", "ask", "signal", "sleep", "event")
 _MOST_PARTS = 24
 
 
 class Generator:
-    """Makes one program. One with races has results that depend on time.
+    """Makes one program. One with races has results that depend on time; a third of them fails until it is retried.
 
+    What makes a goal fail is not a deadline of asyncio or anyio: only a recorded deadline begins again in a retry.
     Six things are left out, because they are not promised. Two sleeps of asyncio at once: a restart begins both anew,
     and the history does not tell in which order they ended. A race with a sleep of asyncio, or with a deadline of
     asyncio or anyio around a wait for something that is not recorded, for the same reason. A deadline of asyncio or
@@ -55,11 +58,14 @@ class Generator:
         self._has_races = has_races
         self._left = _MOST_PARTS
         self._has_pause = has_races
+        self._is_mended = seed // 2 % 3 == 1
 
     def program(self) -> Line:
         """Return a program that ends by itself, and never raises."""
         line = self._line(3, can_fail=True)
         made = (Try(line, self._line(0), ()),) if self._chance.random() < 0.8 else self._line(3)
+        if self._is_mended:
+            made = (*made, self._mended(2), *self._line(0))
         made = made if sys.version_info >= (3, 13) else _without_caught_groups_in_deadlines(made)
         made = _with_outer_deadlines_recorded(_without_gathers_in_scopes(made))
         made = _with_racing_deadlines_recorded(made) if self._has_races else made
@@ -166,6 +172,51 @@ class Generator:
     def _try(self, depth: int, *, can_fail: bool) -> Part:  # noqa: ARG002 (it catches)
         return Try(self._line(depth, can_fail=True, least=1), self._line(0), self._line(0))
 
+    def _mended(self, depth: int, *, is_beside: bool = False) -> Part:  # noqa: PLR0911 (one for each kind)
+        """Make a part that fails until the goal is retried; with `is_beside` other lines of its branch run meanwhile.
+
+        Nothing is begun because of the failure, so the retry is not refused: what is cancelled by it has no `finally`.
+        And where other lines run in the same branch, the failure cancels them at once, before they begin more: it does
+        not wait for something else to end.
+        """
+        pick: Any = self._chance.choice
+        kinds = (
+            ["timeout", "child"] if is_beside else ["group", "gather", "goal", "first", "cancel", "timeout", "child"]
+        )
+        kind = pick(kinds) if depth > 0 and self._chance.random() < 0.7 else "leaf"
+        is_beside = (is_beside or kind in ("group", "gather", "cancel")) and kind != "child"
+        if kind == "leaf":
+            mended: Any = pick(["step", "timeout", "ask", "signal", *([] if is_beside else ["goal"])])
+            return Mended(mended, pick(["pure", "idempotent", "once"]), pick([1, 1, 2]), pick([2.039, 5.023]))
+        inner = (*self._line(depth - 1), self._mended(depth - 1, is_beside=is_beside), *self._line(0))
+        match kind:
+            case "goal":
+                return Gather(self._beside(inner, [self._line(depth), (self._mended(depth - 1),)]))
+            case "gather":
+                return Gather(self._beside(inner, [self._calm(depth)]), "asyncio")
+            case "group":
+                return Group(self._beside(inner, [self._calm(depth), self._calm(depth)]), pick(_GROUPS))
+            case "first":
+                return First(self._beside(inner, [self._calm_blocked(depth)]))
+            case "cancel":
+                return Cancel(self._calm_blocked(depth), inner)
+            case "timeout":
+                return Timeout(inner, pick(_DEADLINES), LONG_S)
+            case _:
+                return self._child_of(inner)
+
+    def _beside(self, line: Line, others: list[Line]) -> tuple[Line, ...]:
+        """Return a line and some of the others, in any order."""
+        lines = [line, *self._chance.sample(others, self._chance.randint(0, len(others)))]
+        self._chance.shuffle(lines)
+        return tuple(lines)
+
+    def _calm(self, depth: int) -> Line:
+        return _changed(self._line(depth), _without_cleanup)
+
+    def _calm_blocked(self, depth: int) -> Line:
+        return _changed(self._blocked(depth), _without_cleanup)
+
     def _race(self, depth: int, *, can_fail: bool) -> Part:
         kind: Any = self._chance.choice(["first", "wait", "cancel"])
         lines = self._lines(depth, can_fail=can_fail)
@@ -177,6 +228,26 @@ class Generator:
         """Make a deadline that may pass or not."""
         kind: Any = self._chance.choice(_DEADLINES)
         return Timeout(self._line(depth, can_fail=can_fail), kind, self._chance.choice([0.137, 0.571, 1.039]))
+
+
+def _without_cleanup(part: Part) -> Part:
+    """Leave out what a part begins when it is cancelled, and what looks as if it were begun then.
+
+    A pure step has no intent. When it was begun is only known to a millisecond.
+    """
+    match part:
+        case Try():
+            return replace(part, final=())
+        case Child():
+            return replace(part, has_cleanup=False)
+        case Race(kind="wait"):
+            return replace(part, kind="cancel")  # the first line would run to its end
+        case Cancel(other=other):
+            return Try(other, (), ())  # its line would run until the other has ended
+        case Step(effect="pure") | Handover(effect="pure"):
+            return replace(part, effect="idempotent")
+        case _:
+            return part
 
 
 def _without_gathers_in_scopes(line: Line) -> Line:
@@ -221,11 +292,13 @@ def _with_racing_deadlines_recorded(line: Line) -> Line:
     """Replace each deadline that ends a wait for something unrecorded, or has another inside, by `goal.timeout`.
 
     A resume starts the deadlines of asyncio and anyio again: then the inner one may be first, and no record says so.
+    A pure step that a deadline cancels is not recorded.
     """
 
     def is_ambiguous(part: Part) -> bool:
+        is_unrecorded = "pure" in (getattr(part, "effect", None), getattr(part, "kind", None))
         is_event = isinstance(part, Forever) and part.kind == "event"
-        return is_event or (isinstance(part, Timeout) and part.seconds != LONG_S)
+        return is_unrecorded or is_event or (isinstance(part, Timeout) and part.seconds != LONG_S)
 
     def change(part: Part) -> Part:
         if isinstance(part, Timeout) and any(map(is_ambiguous, parts_of(part.line))):
@@ -236,7 +309,7 @@ def _with_racing_deadlines_recorded(line: Line) -> Line:
 
 
 def _has_cleanup(part: Part) -> bool:
-    """Tell whether a part has a child with a cleanup, or has lines that end each other, one with a `finally`."""
+    """Return whether a part has a child with a cleanup, or has lines that end each other, one with a `finally`."""
     inner = list(parts_of((part,)))
     has_child = any(isinstance(each, Child) and each.has_cleanup for each in inner)
     has_lines = isinstance(part, Race | First | Cancel | Group | Gather)

@@ -7,10 +7,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from perdure import NotFound
-from perdure.kernel.calls.children import open_children, outcome_of, start_key
+from perdure.kernel.calls.children import (
+    CHILD_FAILED,
+    child_of,
+    is_cancelled_for_other,
+    open_children,
+    outcome_of,
+    start_key,
+)
 from perdure.kernel.calls.cleanup import PARENT
-from perdure.kernel.events import GoalBegun, MindSpec, ParentCall, ToolCall, ToolOutput
+from perdure.kernel.events import GoalBegun, MindSpec, ParentCall, Reopened, ToolCall, ToolOutput
 from perdure.kernel.fold import GoalState, fold
+from perdure.kernel.history.reopening import plan_continuation, plan_retry
 from perdure.kernel.journal import Journal
 from perdure.kernel.loop import Loop, RunResult
 from perdure.kernel.ports import Ended, Worker
@@ -22,12 +30,18 @@ class Died(BaseException):
     """What a process feels when it is killed: nothing of ours may catch it."""
 
 
+async def _write_nothing() -> None:
+    pass
+
+
 @dataclass
 class ProcessWorld(World):
     """A world with one worker for each process. Their names are used by no other world, because they share a store."""
 
     name: str = ""
     worker: Worker | None = None
+    finish_writes: Callable[[], Awaitable[None]] = _write_nothing
+    """Waits for what a process had begun to write when it died: that may be committed after its death."""
 
     def begin_process(self) -> None:
         """Let the worker be dead, and begin with a new one."""
@@ -84,19 +98,24 @@ class Household:
         """Return the runs of children that have not ended."""
         return [run for run in self._runs.values() if not run.done()]
 
-    def look(self, goal_id: str) -> None:
+    def check_inbox(self, goal_id: str) -> None:
         """Have a goal look into its inbox."""
         if goal_id in self._waiting:
             self._waiting[goal_id].set()
         if goal_id in self.loops:
-            self.loops[goal_id].look()
+            self.loops[goal_id].check_inbox()
 
     async def die(self) -> None:
-        """End all runs, and the steps that they have begun: the process has died."""
+        """End all runs, and the steps that they have begun: the process has died.
+
+        What it had handed to its database is committed or not before the next process begins, as by a database that
+        waits for the end of the sessions of a dead client.
+        """
         runs = [*self.runs(), *_running_steps()]
         for run in runs:
             run.cancel()
         await asyncio.gather(*runs, return_exceptions=True)
+        await self._world.finish_writes()
         self._runs.clear()
         self._waiting.clear()
         self.loops.clear()
@@ -112,11 +131,31 @@ class Household:
             state = await self._world.state(goal_id)
             if state is None:
                 await self._create(parent, call, goal_id)
-            if state is None or state.termination is None:
+            is_over = state is not None and state.termination is not None
+            if state is not None and is_cancelled_for_other(state, call.call_id):
+                await self._reopen(state, plan_continuation(state, call.call_id))
+                is_over = False
+            if not is_over:
                 self._ensure_run(goal_id, parent.goal_id)
             elif (ended := await outcome_of(self._world.store, parent, goal_id)) is not None:
                 known.append(ended)
         return known
+
+    async def reopen_failed(self, state: GoalState) -> None:
+        """Reopen the failed children that a failed goal has ended by, and theirs, before the goal itself is retried."""
+        for call in (state.calls[call_id] for call_id in plan_retry(state, by="person").again):
+            if call.outcome is None or call.outcome.error is None or call.outcome.error.code != CHILD_FAILED:
+                continue
+            child = await self._world.state(child_of(call))
+            if child is not None and child.status == "failed":  # not reopened before by a process that died then
+                await self.reopen_failed(child)
+                await self._reopen(child, plan_retry(child, by="person"))
+
+    async def _reopen(self, child: GoalState, reopened: Reopened) -> None:
+        journal = await self._world._claimed(child.goal_id, self._world.new_worker(), reopen=True)
+        journal.reopen(reopened, key=None)
+        await journal.commit_opening()
+        await journal.commit(release=True)
 
     async def cancel(self, goal_ids: Collection[str]) -> None:
         """See Children.cancel."""
@@ -135,14 +174,14 @@ class Household:
         while state is not None and state.termination is None:
             assert state.begun.parent is not None
             self._ensure_run(state.goal_id, state.begun.parent.goal_id)
-            self.look(state.goal_id)
+            self.check_inbox(state.goal_id)
             await asyncio.wait([self._runs[state.goal_id]])
             if self.is_dead:
                 await asyncio.Event().wait()  # until this task is ended, too
             state = await self._world.state(state.goal_id)
 
     def has_ended_one(self, state: GoalState) -> bool:
-        """Tell whether a child that a goal waits for does not run: it has ended, or was stopped."""
+        """Return whether a child that a goal waits for does not run: it has ended, or was stopped."""
         return any(goal_id not in self._runs or self._runs[goal_id].done() for goal_id in open_children(state))
 
     async def are_active(self, goal_ids: Collection[str]) -> bool:
@@ -169,7 +208,7 @@ class Household:
         try:
             while (ran := await self._world.resume(goal_id)).outcome == "waiting":
                 posted = self._waiting[goal_id] = asyncio.Event()
-                self.look(parent_id)
+                self.check_inbox(parent_id)
                 await self._wait(ran.state, posted)
                 del self._waiting[goal_id]
         except Ended:
@@ -181,7 +220,7 @@ class Household:
             self.error, self.is_dead = error, True
             self.on_death()
         finally:
-            self.look(parent_id)
+            self.check_inbox(parent_id)
 
     async def _wait(self, state: GoalState, posted: asyncio.Event) -> None:
         """Wait for what a child waits for: a post, its own children, a person or a moment."""

@@ -23,6 +23,7 @@ POINTS = (
 Hit = tuple[str, int]
 """The nth hit of a point."""
 _MOST_RUNS = 60
+_MOST_RETRIES = 5
 _CUT_SHORT_S = 5
 
 
@@ -42,7 +43,7 @@ class Lives:
         self._chance = random.Random(seed)
         self.household = Household(world, parks=self._chance.random() < 0.5)
         self.household.wait_for_news, self.household.on_death = self._wait_for_news, self._cut_short
-        self._person = Person(world.store, outside, self._chance, self.household.look)
+        self._person = Person(world.store, outside, self._chance, self.household.check_inbox)
         self._run: asyncio.Task[RunResult] | None = None
         self._armed = ExitStack()
         world.watch, world.children = self._watch, self.household
@@ -60,9 +61,11 @@ class Lives:
         self._begin_process()
         for _ in range(_MOST_RUNS):
             state = await self.world.state(self.goal_id)
-            if state is not None and state.termination is not None:
+            if state is not None and state.termination is not None and state.status != "failed":
                 return state
-            self._run = asyncio.create_task(self._run_once(is_new=state is None))
+            self._run = asyncio.create_task(self._run_once(state))
+            if self.household.is_dead:  # by the death of a child while the state was read
+                self._run.cancel()
             try:
                 ran = await self._run
             except (Died, asyncio.CancelledError):
@@ -88,11 +91,19 @@ class Lives:
             blow = _Blow(self._chance.randint(1, 7), self._chance.random() < 0.15, self)
             self._armed.enter_context(failpoints.armed(self._chance.choice(POINTS), blow))
 
-    async def _run_once(self, *, is_new: bool) -> RunResult:
-        if is_new:
+    async def _run_once(self, state: GoalState | None) -> RunResult:
+        """Start the goal, resume it, or mend what made it fail and retry it."""
+        if state is None:
             spec = MindSpec("flow", at=random_flow.path, args={"args": [self._seed], "kwargs": {}})
             return await self.world.start(spec, self.goal_id)
-        return await self.world.resume(self.goal_id)
+        if state.termination is None:
+            return await self.world.resume(self.goal_id)
+        self.outside.note_retries(len(state.reopenings) + 1)
+        assert self.outside.retries <= _MOST_RETRIES, (
+            f"seed {self._seed}: it fails again and again: {state.termination}"
+        )
+        await self.household.reopen_failed(state)
+        return await self.world.retry(self.goal_id)
 
     def stop(self) -> None:
         """Let what runs finish, and cut it short when that takes long: a step may never end."""

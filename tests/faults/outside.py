@@ -13,6 +13,7 @@ class Outside:
     def __init__(self, file: Path | None = None, *, seed: int = 0, pace: float = 1.0) -> None:
         self._file = file
         self._effects: list[tuple[str, str]] = []
+        self._retries = 0
         self.seed = seed
         self.folder = None if file is None else str(file.parent)
         self.pace = pace
@@ -32,6 +33,34 @@ class Outside:
         """Have an effect, and never end."""
         self._note(place)
         await asyncio.Event().wait()
+
+    async def act_when_mended(self, place: str, retries: int) -> str:
+        """Have an effect after some retries of the goal; never end before."""
+        if self.retries < retries:
+            await asyncio.Event().wait()
+        self._note(place)
+        return place
+
+    def act_if_mended(self, place: str, retries: int) -> str:
+        """Have an effect after some retries of the goal; fail before."""
+        if self.retries < retries:
+            raise ValueError(place)
+        self._note(place)
+        return place
+
+    @property
+    def retries(self) -> int:
+        """How often the goal was retried: what makes some of its steps fail is mended by then."""
+        if self._file is None:
+            return self._retries
+        noted = self._file.with_suffix(".retries")
+        return len(noted.read_bytes()) if noted.exists() else 0
+
+    def note_retries(self, count: int) -> None:
+        """Note how often the goal is retried from now on."""
+        self._retries = count
+        if self._file is not None:
+            self._file.with_suffix(".retries").write_bytes(b"." * count)
 
     def has_happened(self, place: str, *_: object) -> Happened[str] | bool:
         """Look for the effect of a step, which returns its place: its check."""

@@ -22,6 +22,10 @@ Line = tuple["Part", ...]
 Deadline = Literal["asyncio", "wait_for", "anyio", "goal"]
 LONG_S = 100_000.0
 NEVER = "never"
+MENDED = "mended"
+"""The beginning of a question, and of the name of a signal, that are answered after some retries of the goal."""
+_REAL_S = 1.0
+"""The deadline of what fails until it is mended, where time is real: a busy machine has to answer in time then."""
 
 
 class FailsError(Exception):
@@ -157,6 +161,42 @@ class Forever(Part):
 
     def expect(self, place: str) -> Any:  # noqa: ARG002 (as all parts)
         raise NeverEndsError
+
+
+@dataclass(frozen=True)
+class Mended(Part):
+    """Something that fails, or takes too long, until the goal was retried some times: it is not caught."""
+
+    kind: Literal["step", "timeout", "ask", "signal", "goal"] = "step"
+    effect: Effect = "idempotent"
+    retries: int = 1
+    seconds: float = 5.0
+
+    async def run(self, goal: Goal, place: str, outside: Outside) -> Any:
+        try:
+            await self._run(goal, place, outside)
+        except TimeoutError as error:
+            raise RuntimeError(place) from error  # not to be taken for the deadline of a block around it
+        return place
+
+    async def _run(self, goal: Goal, place: str, outside: Outside) -> None:
+        seconds, name = self.seconds if outside.folder is None else _REAL_S, f"{MENDED} {self.retries}"
+        options = goal.options(effect=self.effect, timeout_s=seconds if self.kind == "timeout" else None)
+        match self.kind:
+            case "step":
+                await options.step(outside.act_if_mended, place, self.retries)
+            case "timeout":
+                await options.step(outside.act_when_mended, place, self.retries)
+            case "ask":
+                await goal.ask(name, timeout_s=seconds)
+            case "signal":
+                await goal.signal(name, timeout_s=seconds)
+            case "goal":
+                async with goal.timeout(seconds):
+                    await options.step(outside.act_when_mended, place, self.retries)
+
+    def expect(self, place: str) -> Any:
+        return place
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,24 @@ SHRUNK: dict[int, Line] = {
             ),
         ),
     ),
+    719387941130: (
+        Try(
+            (
+                Group(
+                    (
+                        (
+                            Sleep(0.217, is_recorded=False),
+                            Try((Forever("pure"),), (), (Step("pure", is_sync=True, fails=1, retry=1),)),
+                        ),
+                        (Try((Forever("once"),), (), (Handover(2, "once"),)),),
+                        (Step(takes_s=1.0, fails=9),),
+                    )
+                ),
+            ),
+            (),
+            (),
+        ),
+    ),
 }
 """Programs that have failed with the kills of a seed, made smaller."""
 

@@ -4,8 +4,9 @@ from typing import Any
 
 from perdure.kernel.events import ToolCall
 from perdure.kernel.fold import GoalState
+from perdure.store.transaction import Transaction
 from tests.contracts.histories import Stored
-from tests.faults.checks import is_step, require_promised_effects, require_whole
+from tests.faults.checks import is_step, require_intact, require_promised_effects
 from tests.faults.flows import PROGRAMS
 from tests.faults.generator import program_of
 from tests.faults.household import ProcessWorld
@@ -40,6 +41,9 @@ async def try_seed(
 async def _try(stored: Stored, seed: int, program: Line, *, has_model: bool, kills: int, killed_at: Hit | None) -> int:
     store, leases = Timeless(stored.store), Timeless(stored.leases)
     world = ProcessWorld(store, leases, LoopClock(), dead=stored.dead, name=f"w{seed}")  # type: ignore[arg-type]
+    if stored.database is not None:
+        database = Timeless(stored.database)
+        world.finish_writes = lambda: database.write(_nothing)  # the writer takes it after all that came before
     world.ids.count = seed << 32
     outside = OUTSIDES[seed] = Outside(seed=seed)
     lives = Lives(world, seed, outside, kills=kills, killed_at=killed_at)
@@ -48,10 +52,14 @@ async def _try(stored: Stored, seed: int, program: Line, *, has_model: bool, kil
         assert _value(state) == expected(program), "not the result of the model"
     for goal_id in (*lives.household.created, lives.goal_id):
         if (found := await world.state(goal_id)) is not None:
-            require_whole(await world.store.load(goal_id), await world.store.find(goal_id))
+            require_intact(await world.store.load(goal_id), await world.store.find(goal_id))
             require_promised_effects(found, outside)
     await _require_same_again(world, lives, state)
     return lives.deaths
+
+
+def _nothing(tx: Transaction) -> None:
+    """Write nothing."""
 
 
 async def _require_same_again(world: ProcessWorld, lives: Lives, state: GoalState) -> None:
@@ -72,7 +80,7 @@ async def _require_same_again(world: ProcessWorld, lives: Lives, state: GoalStat
 
 
 def _has_new_pure(again: GoalState, state: GoalState) -> bool:
-    """Tell whether a pure step has an outcome now that was cancelled before, which left no trace."""
+    """Return whether a pure step has an outcome now that was cancelled before, which left no trace."""
     new = [again.calls[name].call for name in again.calls.keys() - state.calls.keys()]
     return any(isinstance(call, ToolCall) and call.effect == "pure" for call in new)
 

@@ -16,14 +16,14 @@ from perdure import DatabaseClient
 from perdure.bots.skills import builtin_skills
 from perdure.forge.answers import BuilderAnswer, FreeText, OptionIndex
 from perdure.forge.assembly.assembly import AssemblyResult, BotAssembler
-from perdure.forge.interview.interview import answered, begin, begin_again
+from perdure.forge.interview.interview import apply_answer, start_interview, start_reconfiguration
 from perdure.forge.ports import BotStore
-from perdure.forge.state import BuilderState, Surroundings, Target
+from perdure.forge.state import BuilderState, InterviewContext, Target
 from perdure.forge.turns import AskQuestion, ReadyToAssemble
 from perdure.store.builder.bots import SqlBotStore
 from tests.forge.bot_store import FileBotStore
 
-HERE = Surroundings(
+HERE = InterviewContext(
     models=("ollama:llama3.2",), skills=tuple((skill.name, skill.description) for skill in builtin_skills())
 )
 CODING = 'a coding assistant called "Ada" that reviews Python'
@@ -94,13 +94,13 @@ def home_in(folder: Path, store: BotStore | None = None) -> Home:
     return Home(bots_dir, kept, assembler)
 
 
-def ready(description: str = CODING, session_id: str = "s", here: Surroundings = HERE) -> BuilderState:
+def ready(description: str = CODING, session_id: str = "s", here: InterviewContext = HERE) -> BuilderState:
     """Answer with the first option until everything is known."""
-    return _answered(begin(session_id, description, here))
+    return _answered(start_interview(session_id, description, here))
 
 
 def ready_to_change(target: Target, session_id: str, **answers: str) -> BuilderState:
-    return _answered(begin_again(session_id, "", HERE, target), answers)
+    return _answered(start_reconfiguration(session_id, "", HERE, target), answers)
 
 
 def _answered(state: BuilderState, answers: dict[str, str] | None = None) -> BuilderState:
@@ -116,5 +116,5 @@ def _answered(state: BuilderState, answers: dict[str, str] | None = None) -> Bui
         is_last = state.pending_slot == "changes" and not said
         index = len(state.pending_turn.options) - 1 if is_last else 0
         answer: BuilderAnswer = FreeText(free_text=said) if said else OptionIndex(option_index=index)
-        state = answered(state, answer)
+        state = apply_answer(state, answer)
     return state

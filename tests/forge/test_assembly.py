@@ -15,7 +15,7 @@ from perdure.bots.archive import read_archive, unpack_bot
 from perdure.bots.folder import verify
 from perdure.forge.answers import FreeText
 from perdure.forge.config import BuilderConfig
-from perdure.forge.interview.interview import answered, begin, begin_again
+from perdure.forge.interview.interview import apply_answer, start_interview, start_reconfiguration
 from perdure.forge.state import PastChoice
 from perdure.forge.turns import AskQuestion, ReadyToAssemble
 from perdure.store.builder.bots import SqlBotStore
@@ -107,7 +107,7 @@ async def test_the_settings_and_the_prompt_reach_whoever_runs_the_bot(home: Home
 
 async def test_a_session_that_is_not_ready_builds_nothing(home: Home) -> None:
     with pytest.raises(Conflict, match="not ready"):
-        await home.assembler.assemble(begin("s", CODING, HERE))
+        await home.assembler.assemble(start_interview("s", CODING, HERE))
     assert not home.bots_dir.exists()
 
 
@@ -123,7 +123,7 @@ async def test_an_edited_config_is_checked_whole_and_built(home: Home) -> None:
     with pytest.raises(Invalid, match="no built-in skill 'teleport'"):
         await home.assembler.assemble(state, config.model_copy(update={"skills": (unknown,)}))
     nameless = config.model_settings.model_copy(update={"model": "gpt"})
-    with pytest.raises(Invalid, match="names no model"):
+    with pytest.raises(Invalid, match="'gpt' is not a model"):
         await home.assembler.assemble(state, config.model_copy(update={"model_settings": nameless}))
     assert not home.bots_dir.exists()
     fewer = config.model_copy(update={"skills": config.skills[:1], "description": "Help us bake. I am a nurse."})
@@ -149,8 +149,8 @@ async def test_a_skill_of_ones_own_gets_a_text(home: Home) -> None:
 async def test_assembling_again_returns_the_stored_result(home: Home) -> None:
     first = await home.build(session_id="s")
     assert await home.build(session_id="s") == first
-    assert await home.assembler.assembled("s") == first
-    assert await home.assembler.assembled("another") is None
+    assert await home.assembler.resume_assembly("s") == first
+    assert await home.assembler.resume_assembly("another") is None
     assert len(await home.store.list_bots()) == 1
     assert await choices(home) == ["ada"]
     await home.change("ada", tone="formal")
@@ -467,14 +467,14 @@ async def test_every_line_is_explained_by_what_it_came_from(home: Home) -> None:
     assert await line_of(home, "- They program for a living", "USER.md") == (
         "asked: How well do you know programming? Answered: Well"
     )
-    assert await line_of(home, "- precise") == "usual for bots of this kind"
+    assert await line_of(home, "- precise") == "default for bots of this kind"
     assert await line_of(home, "- Never print secrets") == (
-        "asked: Which rules must it hold to? Answered: Never print secrets"
+        "asked: Which rules must it keep to? Answered: Never print secrets"
     )
     model = "asked: Which model should answer? Answered: ollama:llama3.2"
     assert await line_of(home, "model: ", "IDENTITY.md") == model
     assert await line_of(home, "provider: ", "IDENTITY.md") == model
-    assert await line_of(home, "temperature: ", "IDENTITY.md") == "usual for bots of this kind"
+    assert await line_of(home, "temperature: ", "IDENTITY.md") == "default for bots of this kind"
     assert (await line_of(home, "[code-review]", "skills.toml")).startswith("asked: Which skills should it have?")
 
 
@@ -483,15 +483,15 @@ async def test_a_line_is_still_explained_after_edits_and_changes(home: Home) -> 
     home.edit("ada/SOUL.md", "## Purpose\n", "## Purpose\n\nAlso water the plants.\n")
     assert await line_of(home, "water the plants") == "edited by hand"
     assert await line_of(home, "- Never print secrets") == (
-        "asked: Which rules must it hold to? Answered: Never print secrets"
+        "asked: Which rules must it keep to? Answered: Never print secrets"
     )
     await home.change("ada", tone="formal")
     assert await line_of(home, "water the plants") == "edited by hand"
     assert await line_of(home, "tone: formal") == "asked: How should it speak? Answered: formal"
     assert await line_of(home, "- Never print secrets") == (
-        "asked: Which rules must it hold to? Answered: Never print secrets"
+        "asked: Which rules must it keep to? Answered: Never print secrets"
     )
-    assert await line_of(home, "- precise") == "usual for bots of this kind"
+    assert await line_of(home, "- precise") == "default for bots of this kind"
 
 
 async def test_a_suggestion_that_was_taken_is_told_from_an_answer(home: Home) -> None:
@@ -585,9 +585,9 @@ async def test_another_purpose_drops_what_the_old_one_implied(home: Home) -> Non
 @pytest.mark.parametrize(("given", "is_kept"), [("", False), (", call it Ada", True)])
 async def test_another_purpose_proposes_another_name(home: Home, given: str, is_kept: bool) -> None:
     slug = (await home.build(f"help me learn Spanish{given}")).bot_slug
-    state = begin_again("r", "", HERE, await home.assembler.target(slug))
+    state = start_reconfiguration("r", "", HERE, await home.assembler.target(slug))
     for text in ("purpose", "plan my trips to Italy", "travel"):
-        state = answered(state, FreeText(free_text=text))
+        state = apply_answer(state, FreeText(free_text=text))
     turn = state.pending_turn
     assert isinstance(turn, AskQuestion)
     assert state.pending_slot == "name"

@@ -7,8 +7,8 @@ import orjson
 import pytest
 
 from perdure import Conflict, Damaged
-from perdure.forge.drafts import STEPS, draft_of, state_of
-from perdure.forge.interview.interview import begin_again, resumed
+from perdure.forge.drafts import UPGRADES, decode_draft, encode_draft
+from perdure.forge.interview.interview import resume_interview, start_reconfiguration
 from perdure.forge.ports import DRAFT_VERSION, BuilderDraft
 from perdure.forge.state import BuilderState, Target
 from perdure.forge.turns import ReadyToAssemble
@@ -23,14 +23,14 @@ def as_version_0(state: BuilderState) -> BuilderDraft:
     content |= {"question": turn.get("question"), "options": [each["label"] for each in turn.get("options", [])]}
     for exchange in content["conversation"]:
         exchange["about"] = exchange.pop("slot")
-    return replace(draft_of(state), state_json=orjson.dumps(content).decode(), schema_version=0)
+    return replace(encode_draft(state), state_json=orjson.dumps(content).decode(), schema_version=0)
 
 
 @pytest.mark.parametrize("description", DESCRIPTIONS)
 def test_every_state_of_an_interview_comes_back_from_its_draft(description: str) -> None:
     for state in run(begun(description)):
-        draft = draft_of(state)
-        assert state_of(draft) == state
+        draft = encode_draft(state)
+        assert decode_draft(draft) == state
         assert (draft.session_id, draft.phase, draft.mode) == (state.session_id, state.phase, state.mode)
         assert draft.question_count == len(state.conversation)
 
@@ -38,27 +38,27 @@ def test_every_state_of_an_interview_comes_back_from_its_draft(description: str)
 @pytest.mark.parametrize("description", DESCRIPTIONS)
 def test_a_draft_of_version_0_becomes_todays_and_asks_the_same_again(description: str) -> None:
     for state in run(begun(description)):
-        brought_up = state_of(as_version_0(state))
+        brought_up = decode_draft(as_version_0(state))
         assert brought_up.conversation == state.conversation
-        assert resumed(brought_up) == state
+        assert resume_interview(brought_up) == state
 
 
 def test_a_reconfiguration_of_version_0_is_taken_up_too() -> None:
     end = run(begun("I want a coding assistant"))[-1]
     assert isinstance(end.pending_turn, ReadyToAssemble)
     target = Target(bot_id="b", slug="ada", config=end.pending_turn.config.wire(), version=1)
-    for state in run(begin_again("s", "", HERE, target)):
-        assert resumed(state_of(as_version_0(state))) == state
+    for state in run(start_reconfiguration("s", "", HERE, target)):
+        assert resume_interview(decode_draft(as_version_0(state))) == state
 
 
 def test_there_is_a_step_from_every_earlier_version() -> None:
-    assert sorted(STEPS) == list(range(DRAFT_VERSION))
+    assert sorted(UPGRADES) == list(range(DRAFT_VERSION))
 
 
 def test_a_newer_draft_is_refused_by_name() -> None:
-    newer = replace(draft_of(begun("timer")), session_id="the-one", schema_version=DRAFT_VERSION + 1)
+    newer = replace(encode_draft(begun("timer")), session_id="the-one", schema_version=DRAFT_VERSION + 1)
     with pytest.raises(Conflict, match=f"the-one has version {DRAFT_VERSION + 1}.*not changed"):
-        state_of(newer)
+        decode_draft(newer)
 
 
 def changed(**changes: Any) -> str:
@@ -79,11 +79,11 @@ def changed(**changes: Any) -> str:
     ],
 )
 def test_a_damaged_draft_is_named(text: str, version: int) -> None:
-    broken = replace(draft_of(begun("timer")), state_json=text, schema_version=version)
+    broken = replace(encode_draft(begun("timer")), state_json=text, schema_version=version)
     with pytest.raises(Damaged, match="The draft s is damaged and was not changed"):
-        state_of(broken)
+        decode_draft(broken)
 
 
 def test_a_version_that_never_was_is_damaged() -> None:
     with pytest.raises(Damaged, match="version -1"):
-        state_of(replace(draft_of(begun("timer")), schema_version=-1))
+        decode_draft(replace(encode_draft(begun("timer")), schema_version=-1))

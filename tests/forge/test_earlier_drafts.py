@@ -8,7 +8,7 @@ import pytest
 
 from perdure import Perdure
 from perdure.app.builder.sessions import SessionView
-from perdure.forge.drafts import draft_of
+from perdure.forge.drafts import encode_draft
 from perdure.forge.state import read_state
 from perdure.forge.turns import AskQuestion, ReadyToAssemble, ShowPreview
 from perdure.store.builder.drafts import SqlBuilderDraftStore
@@ -19,7 +19,7 @@ NEW_BOTS = [name for name in EARLIER if name != "change"]
 
 async def kept(p: Perdure, name: str) -> SessionView:
     """Put a draft into the database as it was written, and open it."""
-    draft = draft_of(read_state(json.dumps(EARLIER[name])))
+    draft = encode_draft(read_state(json.dumps(EARLIER[name])))
     store = SqlBuilderDraftStore(p.database)
     as_written = type(draft)(**{**vars_of(draft), "state_json": json.dumps(EARLIER[name])})
     await store.save_draft(as_written, 0)

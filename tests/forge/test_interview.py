@@ -10,15 +10,15 @@ from perdure.forge.assembly.texts import build_pages, user_page
 from perdure.forge.categories import DEFAULTS, purpose_of
 from perdure.forge.config import BuilderConfig
 from perdure.forge.interview.finish import preview
-from perdure.forge.interview.interview import answered, begin, begin_again
+from perdure.forge.interview.interview import apply_answer, start_interview, start_reconfiguration
 from perdure.forge.questions.names import proposed_names
-from perdure.forge.questions.purposes import OWN
-from perdure.forge.state import BuilderState, PastChoice, Surroundings, Target, read_state
+from perdure.forge.questions.purposes import PURPOSE_QUESTIONS
+from perdure.forge.state import BuilderState, InterviewContext, PastChoice, Target, read_state
 from perdure.forge.turns import AskQuestion, Clarify, ReadyToAssemble
 from perdure.forge.vocabulary import BotPurpose, BuilderPhase, PurposeCategory
 
 SKILLS = ("web-search", "data-analysis", "text-generation", "code-review", "code-generation", "summarize")
-HERE = Surroundings(
+HERE = InterviewContext(
     models=("ollama:llama3.2",), skills=tuple((name, f"can do {name}") for name in (*SKILLS, "knowledge-base"))
 )
 FIRST = OptionIndex(option_index=0)
@@ -40,8 +40,8 @@ DESCRIPTIONS = (
 )
 
 
-def begun(description: str, surroundings: Surroundings = HERE) -> BuilderState:
-    return begin("s", description, surroundings)
+def begun(description: str, context: InterviewContext = HERE) -> BuilderState:
+    return start_interview("s", description, context)
 
 
 def usual_answer(state: BuilderState) -> BuilderAnswer:
@@ -58,7 +58,7 @@ def run(state: BuilderState) -> list[BuilderState]:
     """Answer until everything is known; return every state on the way."""
     states = [state]
     while not isinstance(states[-1].pending_turn, ReadyToAssemble):
-        states.append(answered(states[-1], usual_answer(states[-1])))
+        states.append(apply_answer(states[-1], usual_answer(states[-1])))
     return states
 
 
@@ -113,6 +113,9 @@ def test_what_was_told_is_not_asked() -> None:
         ("a fitness coach who motivates me", "health"),
         ("I am on-call and need help with alerts", "on_call"),
         ("play chess with me", "games"),
+        ("help me plan family dinners, my son is allergic to nuts", "household"),
+        ("keep track of the books that I read", "personal_assistant"),
+        ("a bot that books flights", "travel"),
         ("smart", None),
     ],
 )
@@ -123,18 +126,34 @@ def test_a_purpose_is_found_by_whole_words_and_help_me_is_not_customer_service(
     assert (str(found.purpose) if found.is_clear else None) == purpose
 
 
+@pytest.mark.parametrize("description", ["keep a reading log", "Keep a log of the books I have read", "keep a diary"])
+def test_a_log_of_what_was_read_is_suggested_to_be_an_everyday_task(description: str) -> None:
+    assert purpose_of(description).purpose == "personal_assistant"
+    assert suggested(begun(f"{description}, please")).purpose == "personal_assistant"
+
+
+def test_an_allergy_in_a_description_is_a_fact_and_a_limit() -> None:
+    end = suggested(begun("help me plan family dinners, my son is allergic to nuts"))
+    assert (end.config.answers["task"], end.config.answers["limits"]) == (
+        "Plan meals and write the shopping list, by shop section and with amounts.",
+        "Ask once about allergies and what is not eaten, and always keep to it.",
+    )
+    assert isinstance(end.pending_turn, ReadyToAssemble)
+    assert "- Their son is allergic to nuts.\n" in user_page(end.pending_turn.config).text
+
+
 def test_every_purpose_has_two_or_three_questions_of_its_own_whose_answers_shape_the_files() -> None:
     assert len(BotPurpose) >= 12
     for purpose in BotPurpose:
-        own = OWN[purpose]
+        own = PURPOSE_QUESTIONS[purpose]
         assert 2 <= len(own) <= 3
         assert purpose.category in PurposeCategory
         ends = {}
         for choice in (0, 1):
-            state = answered(begun("something quite unheard of, please"), named(purpose))
+            state = apply_answer(begun("something quite unheard of, please"), named(purpose))
             while not isinstance(state.pending_turn, ReadyToAssemble):
                 is_own = (state.pending_slot or "").startswith(f"{purpose}.")
-                state = answered(state, OptionIndex(option_index=choice if is_own else 0))
+                state = apply_answer(state, OptionIndex(option_index=choice if is_own else 0))
             config = state.pending_turn.config
             assert (config.purpose, config.category) == (purpose, str(purpose.category))
             asked = [each.slot for each in state.conversation if each.slot.startswith(f"{purpose}.")]
@@ -148,9 +167,9 @@ def test_every_purpose_has_two_or_three_questions_of_its_own_whose_answers_shape
 @pytest.mark.parametrize("purpose", BotPurpose)
 def test_each_question_of_a_purpose_shapes_the_files_by_itself(purpose: BotPurpose) -> None:
     def end(changed: str | None) -> BuilderState:
-        state = answered(begun("something quite unheard of, please"), named(purpose))
+        state = apply_answer(begun("something quite unheard of, please"), named(purpose))
         while not isinstance(state.pending_turn, ReadyToAssemble):
-            state = answered(state, OptionIndex(option_index=int(state.pending_slot == changed)))
+            state = apply_answer(state, OptionIndex(option_index=int(state.pending_slot == changed)))
         return state
 
     def texts(state: BuilderState) -> tuple[str, str]:
@@ -174,7 +193,7 @@ def suggested(state: BuilderState) -> BuilderState:
     while not isinstance(turn := state.pending_turn, ReadyToAssemble):
         assert isinstance(turn, AskQuestion)
         ids = [each.id for each in turn.options]
-        state = answered(
+        state = apply_answer(
             state, OptionIndex(option_index=ids.index(turn.suggestion.option_id) if turn.suggestion else 0)
         )
     return state
@@ -182,8 +201,8 @@ def suggested(state: BuilderState) -> BuilderState:
 
 @pytest.mark.parametrize("purpose", BotPurpose)
 def test_what_is_suggested_assumes_no_subject_no_limit_and_nothing_about_the_person(purpose: BotPurpose) -> None:
-    end = suggested(answered(begun("something quite unheard of, please"), named(purpose)))
-    open_ = {each.name for each in OWN[purpose] if each.can_be_open}
+    end = suggested(apply_answer(begun("something quite unheard of, please"), named(purpose)))
+    open_ = {each.name for each in PURPOSE_QUESTIONS[purpose] if each.can_be_open}
     assert open_
     assert not open_ & end.config.answers.keys()
 
@@ -204,8 +223,8 @@ def test_a_purpose_of_ones_own_gets_no_skill_and_no_borrowed_focus() -> None:
     assert turn.suggestion is not None
     assert turn.suggestion.option_id == "other"
     with pytest.raises(Invalid, match="50"):
-        answered(state, FreeText(free_text="x" * 51))
-    end = run(answered(state, FreeText(free_text="stamps")))[-1]
+        apply_answer(state, FreeText(free_text="x" * 51))
+    end = run(apply_answer(state, FreeText(free_text="stamps")))[-1]
     assert isinstance(end.pending_turn, ReadyToAssemble)
     config = end.pending_turn.config
     assert (config.purpose, config.category, config.skills) == (BotPurpose.OTHER, "stamps", ())
@@ -233,8 +252,8 @@ def test_a_vague_wish_is_clarified_when_the_bot_is_complex() -> None:
     state = begun("research")
     assert isinstance(state.pending_turn, Clarify)
     with pytest.raises(Invalid, match="free text"):
-        answered(state, FIRST)
-    after = answered(state, FreeText(free_text="papers about bees"))
+        apply_answer(state, FIRST)
+    after = apply_answer(state, FreeText(free_text="papers about bees"))
     assert isinstance(after.pending_turn, AskQuestion)
     assert after.description == "research\npapers about bees"
     assert after.question_count == 0
@@ -244,7 +263,7 @@ def test_an_answer_is_stored_with_the_real_question_and_the_chosen_label() -> No
     state = begun("a timer for pasta")
     turn = state.pending_turn
     assert isinstance(turn, AskQuestion)
-    [exchange] = answered(state, FIRST).conversation
+    [exchange] = apply_answer(state, FIRST).conversation
     assert exchange.question == turn.question
     assert exchange.options == tuple(option.label for option in turn.options)
     assert exchange.answer == turn.options[0].label
@@ -281,7 +300,7 @@ def test_past_choices_are_offered_with_their_support() -> None:
         (FreeText(free_text="  "), "empty"),
         (FreeText(free_text="\0"), "control"),
         (FreeText(free_text="\ud800"), "surrogate"),
-        (FreeText(free_text="x" * 10_001), "at most 10,000"),
+        (FreeText(free_text="x" * 10_001), "the maximum is 10,000"),
         (FreeText(free_text="x" * 121), "does not fit name"),
         (Back(), "first phase"),
         (Back(back=BuilderPhase.MODEL), "not before"),
@@ -292,7 +311,7 @@ def test_an_answer_that_does_not_fit_changes_nothing(answer: BuilderAnswer, said
     state = begun("a timer for pasta")
     before = state.text()
     with pytest.raises(Invalid, match=said):
-        answered(state, answer)
+        apply_answer(state, answer)
     assert state.text() == before
 
 
@@ -300,7 +319,7 @@ def test_an_answer_that_does_not_fit_changes_nothing(answer: BuilderAnswer, said
 def test_a_model_that_cannot_be_one_is_refused(text: str) -> None:
     [state] = [state for state in run(begun("timer")) if state.pending_slot == "model"]
     with pytest.raises(Invalid, match="provider:name"):
-        answered(state, FreeText(free_text=text))
+        apply_answer(state, FreeText(free_text=text))
 
 
 @pytest.mark.parametrize(
@@ -342,17 +361,17 @@ def test_an_option_of_an_older_program_is_refused_in_our_words() -> None:
     gone = state.pending_turn.options[0].model_copy(update={"id": "not-proposed-any-more"})
     old = state.model_copy(update={"pending_turn": state.pending_turn.model_copy(update={"options": (gone,)})})
     with pytest.raises(Invalid, match="not offered any more"):
-        answered(old, FIRST)
+        apply_answer(old, FIRST)
 
 
 def test_a_person_who_says_the_same_twice_has_said_it_once() -> None:
-    state = answered(begun("research"), FreeText(free_text="research"))
+    state = apply_answer(begun("research"), FreeText(free_text="research"))
     assert state.description == "research"
 
 
 def test_skills_are_offered_with_a_sentence_each() -> None:
     skills = tuple((name, f"Does {name}. Use it often.") for name in SKILLS)
-    states = run(begun("I want a coding assistant", Surroundings(skills=skills)))
+    states = run(begun("I want a coding assistant", InterviewContext(skills=skills)))
     turn = next(each.pending_turn for each in states if each.pending_slot == "skills")
     assert isinstance(turn, AskQuestion)
     assert turn.options[0].description == "Does code-review. Does code-generation."
@@ -361,7 +380,7 @@ def test_skills_are_offered_with_a_sentence_each() -> None:
 def test_an_unknown_skill_is_refused_by_name() -> None:
     [state] = [state for state in run(begun("timer")) if state.pending_slot == "skills"]
     with pytest.raises(Invalid, match="'flying'"):
-        answered(state, FreeText(free_text="web-search, flying"))
+        apply_answer(state, FreeText(free_text="web-search, flying"))
 
 
 @pytest.mark.parametrize("said", ["?", "help", " Help "])
@@ -369,7 +388,7 @@ def test_a_question_explains_itself(said: str) -> None:
     state = begun("I want a coding assistant")
     assert isinstance(state.pending_turn, AskQuestion)
     with pytest.raises(Invalid) as refused:
-        answered(state, FreeText(free_text=said))
+        apply_answer(state, FreeText(free_text=said))
     assert state.pending_turn.help in refused.value.detail
     assert "choose for me" in refused.value.detail
 
@@ -385,16 +404,16 @@ def test_who_does_not_know_gets_the_suggestion(said: str) -> None:
     past = PastChoice(category="coding", tone="formal", model="builtin", skills=("code-review",))
     states = run(begun("I want a coding assistant", HERE.model_copy(update={"past": (past,)})))
     [tone] = [state for state in states if state.pending_slot == "tone"]
-    after = answered(tone, FreeText(free_text=said))
+    after = apply_answer(tone, FreeText(free_text=said))
     assert after.config.tone == "formal"
     assert after.conversation[-1].option_id == "formal"
-    name = answered(states[0], FreeText(free_text=said))
+    name = apply_answer(states[0], FreeText(free_text=said))
     assert isinstance(states[0].pending_turn, AskQuestion)
     assert name.config.name == states[0].pending_turn.options[0].label
 
 
 def test_what_only_begins_like_that_is_an_answer() -> None:
-    state = answered(begun("I want a coding assistant"), FreeText(free_text="Whatever Works"))
+    state = apply_answer(begun("I want a coding assistant"), FreeText(free_text="Whatever Works"))
     assert state.config.name == "Whatever Works"
 
 
@@ -402,42 +421,42 @@ def test_several_rules_can_be_chosen_and_ones_own_beside_them() -> None:
     [state] = [state for state in run(begun("I want a coding assistant")) if state.pending_slot == "boundaries"]
     assert isinstance(state.pending_turn, AskQuestion)
     assert state.pending_turn.multiple
-    after = answered(state, OptionIndexes(option_indexes=[2, 0]))
+    after = apply_answer(state, OptionIndexes(option_indexes=[2, 0]))
     assert after.config.boundaries is not None
     assert [rule.split(":")[0] for rule in after.config.boundaries] == [
         "Never print secrets",
         "Never call code done without a test",
     ]
     assert after.conversation[-1].answer == "Never print secrets, Never call code done without a test"
-    own = answered(state, FreeText(free_text="Never print secrets\nSpeak of no one by name"))
+    own = apply_answer(state, FreeText(free_text="Never print secrets\nSpeak of no one by name"))
     assert own.config.boundaries == (after.config.boundaries[0], "Speak of no one by name")
     for wrong in ([], [0, 0], [0, 9]):
         with pytest.raises(Invalid):
-            answered(state, OptionIndexes(option_indexes=wrong))
+            apply_answer(state, OptionIndexes(option_indexes=wrong))
     [tone] = [each for each in run(begun("I want a coding assistant")) if each.pending_slot == "tone"]
-    with pytest.raises(Invalid, match="one answer"):
-        answered(tone, OptionIndexes(option_indexes=[0, 1]))
+    with pytest.raises(Invalid, match="takes one option"):
+        apply_answer(tone, OptionIndexes(option_indexes=[0, 1]))
 
 
 def test_back_within_a_part_asks_that_part_again() -> None:
-    state = answered(begun("I want a coding assistant"), FIRST)
-    again = answered(state, Back(back=BuilderPhase.BASICS))
+    state = apply_answer(begun("I want a coding assistant"), FIRST)
+    again = apply_answer(state, Back(back=BuilderPhase.BASICS))
     assert again == begun("I want a coding assistant")
 
 
 def test_no_to_the_end_goes_back_to_the_skills() -> None:
     end = run(begun("a timer for pasta"))[-1]
-    again = answered(end, Confirm(confirm=False))
+    again = apply_answer(end, Confirm(confirm=False))
     assert again.pending_slot == "skills"
     assert again.config.skills is None
     assert again.config.model == "ollama:llama3.2"
-    assert answered(end, YES) == end
+    assert apply_answer(end, YES) == end
 
 
 @pytest.mark.parametrize("phase", list(BuilderPhase)[:4])
 def test_back_to_any_phase_forgets_that_phase_and_later_ones_alone(phase: BuilderPhase) -> None:
     end = run(begun("analyse our budget and portfolio risk every month"))[-1]
-    back = answered(end, Back(back=phase))
+    back = apply_answer(end, Back(back=phase))
     assert back.phase == phase
     assert [exchange.phase for exchange in back.conversation] == [
         exchange.phase for exchange in end.conversation if exchange.phase.is_before(phase)
@@ -453,21 +472,21 @@ def target_of(description: str) -> Target:
 
 def changed(target: Target, **answers: str) -> BuilderState:
     """Change some parts of a bot; the names are those of the slots, with _ for a dot."""
-    state = begin_again("t", "", HERE, target)
+    state = start_reconfiguration("t", "", HERE, target)
     while not isinstance(state.pending_turn, ReadyToAssemble):
         said = answers.get((state.pending_slot or "").replace(".", "_"))
-        state = answered(state, FIRST if said is None else FreeText(free_text=said))
+        state = apply_answer(state, FIRST if said is None else FreeText(free_text=said))
     return state
 
 
 def test_reconfiguring_asks_what_is_to_change_and_then_that_alone() -> None:
-    state = begin_again("t", "", HERE, target_of("I want a coding assistant"))
+    state = start_reconfiguration("t", "", HERE, target_of("I want a coding assistant"))
     assert isinstance(state.pending_turn, AskQuestion)
     assert state.pending_turn.question == "What should change?"
-    nothing = answered(state, OptionIndex(option_index=len(state.pending_turn.options) - 1))
+    nothing = apply_answer(state, OptionIndex(option_index=len(state.pending_turn.options) - 1))
     assert isinstance(nothing.pending_turn, ReadyToAssemble)
     assert nothing.pending_turn.config.wire() == state.target.config  # type: ignore[union-attr]
-    both = answered(state, OptionIndexes(option_indexes=[2, 3]))
+    both = apply_answer(state, OptionIndexes(option_indexes=[2, 3]))
     assert [slot for each in run(both) if (slot := each.pending_slot)] == ["name", "tone"]
     for each in run(both)[:-1]:
         assert isinstance(each.pending_turn, AskQuestion)
@@ -475,9 +494,9 @@ def test_reconfiguring_asks_what_is_to_change_and_then_that_alone() -> None:
 
 
 def test_what_a_request_says_is_not_asked_about() -> None:
-    state = begin_again("t", "make it friendlier", HERE, target_of("I want a coding assistant"))
+    state = start_reconfiguration("t", "make it friendlier", HERE, target_of("I want a coding assistant"))
     assert state.pending_slot == "tone"
-    assert isinstance(answered(state, FreeText(free_text="friendly")).pending_turn, ReadyToAssemble)
+    assert isinstance(apply_answer(state, FreeText(free_text="friendly")).pending_turn, ReadyToAssemble)
 
 
 @pytest.mark.parametrize(
@@ -491,7 +510,7 @@ def test_what_a_request_says_is_not_asked_about() -> None:
     ],
 )
 def test_the_tone_that_a_request_names_is_suggested(request_: str, suggested: str) -> None:
-    state = begin_again("t", request_, HERE, target_of("I want a coding assistant"))
+    state = start_reconfiguration("t", request_, HERE, target_of("I want a coding assistant"))
     turn = state.pending_turn
     assert state.pending_slot == "tone"
     assert isinstance(turn, AskQuestion)
@@ -502,8 +521,8 @@ def test_the_tone_that_a_request_names_is_suggested(request_: str, suggested: st
 
 
 def test_reconfiguring_offers_nothing_twice_and_names_that_are_about_the_bot() -> None:
-    state = begin_again("t", "", HERE, target_of("I want a coding assistant"))
-    state = answered(state, FreeText(free_text="name, tone, settings, skills, focus"))
+    state = start_reconfiguration("t", "", HERE, target_of("I want a coding assistant"))
+    state = apply_answer(state, FreeText(free_text="name, tone, settings, skills, focus"))
     asked = {
         each.pending_slot: [option.label for option in each.pending_turn.options]
         for each in run(state)
@@ -552,8 +571,8 @@ def test_a_focus_can_be_changed_and_takes_the_place_of_the_old_one() -> None:
 
 def test_rules_can_be_added_to_those_that_are_kept() -> None:
     target = target_of("I want a coding assistant")
-    state = answered(begin_again("t", "", HERE, target), FreeText(free_text="boundaries"))
-    after = answered(state, OptionIndexes(option_indexes=[0, 1]))
+    state = apply_answer(start_reconfiguration("t", "", HERE, target), FreeText(free_text="boundaries"))
+    after = apply_answer(state, OptionIndexes(option_indexes=[0, 1]))
     assert isinstance(after.pending_turn, ReadyToAssemble)
     rules = after.pending_turn.config.personality.boundaries
     assert [rule.split(":")[0] for rule in rules] == ["Never print secrets", "Ask before you change files"]
@@ -561,9 +580,9 @@ def test_rules_can_be_added_to_those_that_are_kept() -> None:
 
 def replayed(state: BuilderState) -> BuilderState:
     """Say again only what was kept, to a new interview."""
-    clean = begin(state.session_id, state.initial_description, state.surroundings)
+    clean = start_interview(state.session_id, state.initial_description, state.context)
     for text in state.clarifications:
-        clean = answered(clean, FreeText(free_text=text))
+        clean = apply_answer(clean, FreeText(free_text=text))
     for exchange in state.conversation:
         turn = clean.pending_turn
         assert isinstance(turn, AskQuestion)
@@ -571,7 +590,7 @@ def replayed(state: BuilderState) -> BuilderState:
         ids = [option.id for option in turn.options]
         chosen = exchange.option_ids or ((exchange.option_id,) if exchange.option_id else ())
         indexes = OptionIndexes(option_indexes=[ids.index(each) for each in chosen])
-        clean = answered(clean, indexes if chosen else FreeText(free_text=exchange.answer))
+        clean = apply_answer(clean, indexes if chosen else FreeText(free_text=exchange.answer))
     return clean
 
 
@@ -600,9 +619,9 @@ def test_whatever_is_said_an_interview_comes_to_its_end(description: str, said: 
         if isinstance(state.pending_turn, ReadyToAssemble):
             return
         try:
-            state = answered(state, FreeText(free_text=said or ""))
+            state = apply_answer(state, FreeText(free_text=said or ""))
         except Invalid:
-            state = answered(state, usual_answer(state))
+            state = apply_answer(state, usual_answer(state))
     pytest.fail("it never ends")
 
 
@@ -614,9 +633,9 @@ def test_any_text_is_an_answer_or_is_refused_in_our_words(description: str, text
         return
     for text in texts:
         try:
-            state = answered(state, FreeText(free_text=text))
+            state = apply_answer(state, FreeText(free_text=text))
         except Invalid:
-            state = answered(state, usual_answer(state))
+            state = apply_answer(state, usual_answer(state))
 
 
 @given(st.sampled_from(DESCRIPTIONS), st.lists(ANSWERS, max_size=40))
@@ -627,7 +646,7 @@ def test_any_way_through_reaches_only_what_a_clean_replay_reaches(
     for answer in answers:
         before = state.text()
         try:
-            state = answered(read_state(before), answer)
+            state = apply_answer(read_state(before), answer)
         except Invalid:
             assert read_state(before).text() == before
     assert replayed(state) == state
@@ -636,7 +655,9 @@ def test_any_way_through_reaches_only_what_a_clean_replay_reaches(
 def reconfigured(request: str, description: str = "a friendly coding assistant called Ada") -> BuilderState:
     config = run(begun(description))[-1].pending_turn
     assert isinstance(config, ReadyToAssemble)
-    return begin_again("r", request, HERE, Target(bot_id="b", slug="ada", config=config.config.wire(), version=1))
+    return start_reconfiguration(
+        "r", request, HERE, Target(bot_id="b", slug="ada", config=config.config.wire(), version=1)
+    )
 
 
 @pytest.mark.parametrize(
@@ -667,7 +688,7 @@ def test_a_request_of_other_words_is_asked_about() -> None:
 
 
 def test_a_rule_of_a_request_is_added_beside_rules_that_are_chosen() -> None:
-    state = answered(reconfigured("never swear"), OptionIndexes(option_indexes=[0, 2]))
+    state = apply_answer(reconfigured("never swear"), OptionIndexes(option_indexes=[0, 2]))
     assert state.config.boundaries is not None
     assert "Never swear." in state.config.boundaries
     assert len(state.config.boundaries) > 1
@@ -677,7 +698,7 @@ def test_a_rule_of_a_request_is_added_beside_rules_that_are_chosen() -> None:
 def test_more_ways_to_leave_a_choice_to_us(text: str) -> None:
     state = begun("I want a coding assistant")
     assert isinstance(state.pending_turn, AskQuestion)
-    after = answered(state, FreeText(free_text=text))
+    after = apply_answer(state, FreeText(free_text=text))
     assert after.conversation[-1].answer == state.pending_turn.options[0].label
 
 

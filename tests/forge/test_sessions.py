@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from perdure import DatabaseClient, Invalid, failpoints
 from perdure.app.builder.forge import open_forge
 from perdure.forge.answers import BuilderAnswer, write_answer
-from perdure.forge.drafts import state_of
-from perdure.forge.interview.interview import answered
+from perdure.forge.drafts import decode_draft
+from perdure.forge.interview.interview import apply_answer
 from perdure.forge.state import BuilderState
 from perdure.store.builder.drafts import SqlBuilderDraftStore
 from tests.conftest import BACKENDS
@@ -54,7 +54,7 @@ class Sessions:
         state = await self._kept(session)
         for answer, moment in said:
             try:
-                after = answered(state, answer)
+                after = apply_answer(state, answer)
             except Invalid:
                 after = state
             with ExitStack() as stack:
@@ -71,7 +71,7 @@ class Sessions:
         return await self._kept(session), state
 
     async def _kept(self, session_id: str) -> BuilderState:
-        return state_of(await SqlBuilderDraftStore(self._client).load_draft(session_id))
+        return decode_draft(await SqlBuilderDraftStore(self._client).load_draft(session_id))
 
 
 @pytest.fixture(scope="module", params=BACKENDS)

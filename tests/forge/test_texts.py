@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.forge.assembly.texts import build_pages, require_same, user_page
+from perdure.forge.assembly.texts import build_pages, require_round_trip, user_page
 from perdure.forge.config import BuilderConfig
-from perdure.forge.second_person import facts, second_person
+from perdure.forge.second_person import facts_about_user, second_person
 
 NASTY = st.sampled_from(
     [
@@ -76,10 +76,17 @@ def test_a_purpose_is_rewritten_in_the_second_person(said: str, read: str) -> No
 
 
 def test_what_a_description_says_about_the_person_is_found() -> None:
-    assert facts("Help me cook. I am a nurse, and I live in Bonn") == ["They are a nurse.", "They live in Bonn."]
-    assert facts("I am looking for a tutor") == []
-    assert facts("Remind me to drink, when I'm working or if I have a cold") == []
-    assert facts("My name is Ana and I teach maths") == ["Their name is Ana and they teach maths."]
+    assert facts_about_user("Help me cook. I am a nurse, and I live in Bonn") == [
+        "They are a nurse.",
+        "They live in Bonn.",
+    ]
+    assert facts_about_user("I am looking for a tutor") == []
+    assert facts_about_user("Remind me to drink, when I'm working or if I have a cold") == []
+    assert facts_about_user("Plan dinners, my younger son is allergic to nuts and my wife is vegan") == [
+        "Their younger son is allergic to nuts and their wife is vegan."
+    ]
+    assert facts_about_user("Make sure my son is asleep, and remind me when my dog is hungry") == []
+    assert facts_about_user("My name is Ana and I teach maths") == ["Their name is Ana and they teach maths."]
 
 
 @given(TEXT)
@@ -139,6 +146,6 @@ def configs(draw: st.DrawFn) -> BuilderConfig:
 def test_any_config_comes_back_out_of_the_files(config: BuilderConfig) -> None:
     pages = build_pages(config)
     texts = {path: page.text for path, page in pages.items()}
-    bot = require_same(config, "ada", {**texts, "USER.md": ""})
+    bot = require_round_trip(config, "ada", {**texts, "USER.md": ""})
     assert bot.name == config.name
     assert all(len(page.sources) == page.text.count("\n") + 1 for page in pages.values())

@@ -125,7 +125,7 @@ def test_standard_error_says_what_a_goal_waits_for_that_a_program_watches(
 @pytest.mark.parametrize(("typed", "code"), [("n", 1), ("y", 0)])
 def test_a_terminal_is_asked_before_a_goal_is_deleted(work: Path, typed: str, code: int, beside: Beside) -> None:
     assert work.is_dir()
-    beside("run", "true")
+    beside("run", "--", "true")
     goal = beside.goal()["id"]
     ours, its = pty.openpty()
     program = subprocess.Popen(
@@ -133,7 +133,7 @@ def test_a_terminal_is_asked_before_a_goal_is_deleted(work: Path, typed: str, co
     )
     os.close(its)
     seen = b""
-    while b"Delete it for good?" not in seen:
+    while b"Delete it permanently?" not in seen:
         seen += os.read(ours, 4096)
     assert f"{goal}: done, 4 events".encode() in seen
     os.write(ours, typed.encode() + b"\n")

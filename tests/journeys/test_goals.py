@@ -116,7 +116,7 @@ def heard(program: "subprocess.Popen[str]", words: str) -> None:
 
 def test_a_command_makes_the_home_and_is_done(work: Path, tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "home")
-    done = perdure("run", "echo hello")
+    done = perdure("run", "--", "echo", "hello")
     assert (done.returncode, done.stdout) == (0, "hello\n")
     again = perdure("run", "--continue")
     assert again.returncode == 3
@@ -157,7 +157,7 @@ def test_one_interrupt_ends_after_the_step_and_says_how_to_go_on(
     (work / "plan.yaml").write_text(PLAN.replace("|| sleep 600", "|| while ! test -e go; do sleep 0.05; done"))
     with started(work) as program:
         program.send_signal(kind)
-        heard(program, "Ending after the step")
+        heard(program, "Stopping after the running step")
         (work / "go").touch()
         heard(program, f"perdure goal resume {beside.goal()['id']}")
         assert program.wait(30) == 130
@@ -170,7 +170,7 @@ def test_a_second_interrupt_ends_at_once_and_leaves_nothing_running(work: Path, 
     with started(work) as program:
         pid = int((work / "done.txt").read_text().split()[1])
         program.send_signal(signal.SIGINT)
-        heard(program, "Ending after the step")
+        heard(program, "Stopping after the running step")
         program.send_signal(signal.SIGINT)
         assert program.wait(30) == 130
         assert program.stderr is not None

@@ -24,7 +24,7 @@ async def bodies(world: World) -> list[Body]:
     [
         (call(tool="fly"), "There is no tool 'fly'"),
         (call(wrong=1), "argv was expected"),
-        (call(argv=[float("nan")]), "cannot be kept as JSON"),
+        (call(argv=[float("nan")]), "cannot be stored as JSON"),
         (call(tool="ask"), "question"),
         (call(tool="ask", question="  "), "question"),
         (call(tool="ask", question="Why?", options=[]), "options"),

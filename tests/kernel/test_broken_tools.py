@@ -130,7 +130,7 @@ async def test_a_person_decides_while_another_step_still_runs(world: World, verd
         await told.wait()
         decided.clear()
         await post(world, choose(loops[0].state, verdict, None))
-        loops[0].look()
+        loops[0].check_inbox()
         await decided.wait()
         may_end.set()
         ran = await running
@@ -257,7 +257,7 @@ async def test_a_cancelled_call_whose_end_could_not_be_seen_to_is_unknown(world:
     running: asyncio.Task[Any] = asyncio.create_task(world.start(ONCE))
     await is_begun.wait()
     await world.store.post("goal-a", "cancel", {}, key="k")
-    loops[0].look()
+    loops[0].check_inbox()
     state = (await running).state
     assert state.termination == Termination("cancelled")
     assert unknown_calls(state) == ["send.1"]

@@ -5,7 +5,7 @@ import pytest
 from perdure.kernel.events import GoalBegun, Limits, MindSpec, PolicySpec, Reopened, Termination, content_of
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.history.reopening import is_retry_as_given, plan_retry
-from perdure.kernel.journal import Journal, JournalDeps
+from perdure.kernel.journal import ForkChanges, Journal, JournalDeps
 from tests.kernel.test_governance import history
 from tests.kernel.world import World
 
@@ -63,6 +63,6 @@ async def test_a_fork_keeps_the_policy_in_force_or_records_another(
 ) -> None:
     events = history(GoalBegun("g", MindSpec("model")), FAILED, Reopened("person", None, 2, policy=READ_ONLY))
     deps = JournalDeps(world.store, world.clock, world.ids, world.new_worker())
-    fork = fold([*events, *Journal.fork(deps, events, "f", policy=given)._pending])
+    fork = fold([*events, *Journal.fork(deps, events, "f", changes=ForkChanges(given))._pending])
     expected = {"read-only": READ_ONLY, "ask, yes": PolicySpec(yes=True), None: None}[recorded]
     assert fork.begun.policy == fork.policy == expected

@@ -237,7 +237,7 @@ async def test_a_message_during_an_answer_is_recorded_behind_it_and_answered_nex
     said = asyncio.Event()
     task, loop, mind = await begin(world, answering(said))
     await world.store.post("goal-a", "message", {"text": "and?"}, key="m")
-    loop.look()
+    loop.check_inbox()
     for _ in range(20):
         await asyncio.sleep(0)
     assert len(await bodies(world)) == 2
@@ -251,7 +251,7 @@ async def test_a_message_during_an_answer_is_recorded_behind_it_and_answered_nex
 async def test_a_stop_records_what_was_said_by_then_and_the_goal_waits(world: World) -> None:
     task, loop, _ = await begin(world, answering(asyncio.Event()))
     await world.store.post("goal-a", "stop", {}, key="s")
-    loop.look()
+    loop.check_inbox()
     ran = await asyncio.wait_for(task, 5)
     assert (await bodies(world))[1:] == [HELLO, turn(1, "so far", "interrupted")]
     assert ran.state.waiting_for == "message"
@@ -262,7 +262,7 @@ async def test_a_message_before_a_stop_is_answered_after_it(world: World) -> Non
     task, loop, _ = await begin(world, answering(said))
     await world.store.post("goal-a", "message", {"text": "rather this"}, key="m")
     await world.store.post("goal-a", "stop", {}, key="s")
-    loop.look()
+    loop.check_inbox()
     async with asyncio.timeout(5):
         while Message("rather this") not in await bodies(world):  # noqa: ASYNC110 (as stored)
             await asyncio.sleep(0)
@@ -277,7 +277,7 @@ async def test_a_stop_while_a_tool_runs_lets_it_end_and_asks_the_model_no_more(w
 
     async def finish(_context: object) -> None:
         await world.store.post("goal-a", "stop", {}, key="s")
-        loops[0].look()
+        loops[0].check_inbox()
         for _ in range(20):
             await asyncio.sleep(0)
 
@@ -311,7 +311,7 @@ async def test_calls_of_an_answer_that_is_stopped_when_it_is_complete_do_not_beg
 
     task, loop, _ = await begin(world, decide)
     await world.store.post("goal-a", "stop", {}, key="s")
-    loop.look()
+    loop.check_inbox()
     ran = await asyncio.wait_for(task, 5)
     assert ran.state.conversation.last == turn(1, "I will.", "interrupted")
     assert (dict(world.tool.effects), ran.state.calls) == ({}, {})

@@ -11,10 +11,10 @@ from perdure.kernel.calls.decisions import choose
 from perdure.kernel.events import Decision, MindSpec, Signal, content_of
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.loop import Loop
-from perdure.minds.flow.flow import Flow
 from perdure.minds.flow.goal import Goal
 from tests.kernel.test_loop import Died
 from tests.kernel.world import World
+from tests.registered_flows import path_of
 
 FlowFunction = Callable[[Goal], Coroutine[Any, Any, Any]]
 SECOND_US = 1_000_000
@@ -70,8 +70,7 @@ each_case = pytest.mark.parametrize(
 
 async def parked(world: World, fn: FlowFunction) -> int:
     """Start a goal that parks; return when its question was asked."""
-    made = Flow(fn)  # registered only while something refers to it
-    ran = await world.start(MindSpec("flow", at=made.path))
+    ran = await world.start(MindSpec("flow", at=path_of(fn)))
     assert ran.outcome == "waiting"
     return world.clock.now
 
@@ -140,7 +139,7 @@ async def test_a_running_owner_takes_what_was_posted_in_time_before_it_records_t
         world.clock.now += 100 * SECOND_US
 
     world.clock.sleep = sleep  # type: ignore[method-assign]
-    await world.start(MindSpec("flow", at=Flow(asking).path))
+    await world.start(MindSpec("flow", at=path_of(asking)))
     assert value_of(await ended(world)) == "yes"
     assert len(loops) == 1
 

@@ -12,11 +12,11 @@ import pytest
 from perdure import Goal, NotFound, failpoints
 from perdure.kernel.events import Event, MindSpec, Signal, Wait, decode
 from perdure.kernel.history.replay import replay
-from perdure.minds.flow.flow import Flow
 from tests.contracts.histories import Stored
 from tests.kernel.lives import Died, Lives, story
 from tests.kernel.test_faults import MANNERS, POINTS, is_hit
 from tests.kernel.world import World
+from tests.registered_flows import path_of
 
 PLAN = """
 goal: forked
@@ -55,7 +55,7 @@ async def each_death(world: World, point: str, do: Deed, then: Deed, prepare: De
 
 
 async def dies(point: str, number: int, do: Deed) -> bool:
-    """Do something and die at that hit of a point; tell whether it came so far."""
+    """Do something and die at that hit of a point; return whether it came so far."""
     hits = 0
 
     def hit() -> None:
@@ -162,7 +162,7 @@ async def test_a_signal_whose_teller_was_killed_is_told_once_when_it_is_told_aga
     world: World, point: str, is_settled_by_others: bool
 ) -> None:
     async def begin(number: int) -> None:
-        await world.start(MindSpec("flow", at=Flow(waits).path), f"goal-{number}")
+        await world.start(MindSpec("flow", at=path_of(waits)), f"goal-{number}")
 
     async def tell(number: int, payload: int = 1) -> None:
         goal_id, content = f"goal-{number}", {"name": "paid", "payload": payload}

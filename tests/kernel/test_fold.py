@@ -130,7 +130,7 @@ def test_a_fork_goes_on_with_its_parents_events_and_forgets_what_was_open() -> N
 @pytest.mark.parametrize(
     ("events", "message"),
     [
-        ([], "without events"),
+        ([], "must have events"),
         (history(CALL), "does not begin with its goal"),
         (history(GOAL, CALL)[1:], "does not begin with its goal, but with event 2"),
         (history(GOAL, Message("a"), Message("b"))[::2], "Event 2 of g is missing"),

@@ -104,7 +104,7 @@ async def test_a_goal_is_cancelled_though_its_step_does_not_end(world: World, st
     running = asyncio.create_task(world.start(ONE_BY_ONE))
     await stubborn.wait()
     await world.store.post("goal-a", "cancel", {}, key="k")
-    loops[0].look()
+    loops[0].check_inbox()
     state = (await running).state
     assert state.termination == Termination("cancelled")
     assert [call.unknown is not None for call in state.open_calls.values()] == [True]

@@ -115,7 +115,7 @@ async def test_a_cancel_is_taken_while_a_slow_mind_decides(world: World) -> None
     mind = SlowMind(never)
     task, loop = await begin(world, mind)
     await world.store.post("goal-a", "cancel", {"reason": "enough"}, key="c")
-    loop.look()
+    loop.check_inbox()
     ran = await asyncio.wait_for(task, 5)
     assert (ran.state.status, ran.state.head.seq) == ("cancelled", 2)
     assert mind.is_cancelled
@@ -177,7 +177,7 @@ async def test_signals_and_limits_that_are_posted_meanwhile_are_recorded_and_the
     mind = SlowMind(decide)
     task, loop = await begin(world, mind)
     await world.store.post("goal-a", "signal", {"name": "go"}, key="s")
-    loop.look()
+    loop.check_inbox()
     async with asyncio.timeout(5):
         while len(await bodies(world)) < 2:  # noqa: ASYNC110 (as stored)
             await asyncio.sleep(0)

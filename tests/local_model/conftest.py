@@ -26,3 +26,12 @@ async def client() -> AsyncIterator[ProviderClient]:
     client = ProviderClient(settings, StoredSecrets(), SystemClock(), {})
     yield client
     await client.close()
+
+
+@pytest.fixture
+async def wide_client() -> AsyncIterator[ProviderClient]:
+    """A client whose window has room for a question of Forge."""
+    settings = ModelDefaults(tables={NAME: ModelTable(context_window=8192)})
+    client = ProviderClient(settings, StoredSecrets(), SystemClock(), {})
+    yield client
+    await client.close()

@@ -263,7 +263,7 @@ def test_what_cannot_be_asked_by_is_refused_by_its_name(memory: Memory) -> None:
 def test_a_name_that_no_file_can_have_is_refused_by_a_sentence() -> None:
     with pytest.raises(Invalid, match="cannot be the file of a memory"):
         read_records("a\0b")
-    with pytest.raises(Invalid, match="cannot be a folder"):
+    with pytest.raises(Invalid, match="is not a valid path"):
         get_memory_state_dir("~nobody-of-that-name/x")
 
 

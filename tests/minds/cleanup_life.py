@@ -10,9 +10,9 @@ from perdure import failpoints
 from perdure.kernel.events import Limits, MindSpec
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.loop import Loop
-from perdure.minds.flow.flow import Flow
 from perdure.minds.flow.goal import Goal
 from tests.kernel.world import World
+from tests.registered_flows import path_of
 
 FlowFunction = Callable[[Goal], Coroutine[Any, Any, Any]]
 
@@ -42,7 +42,7 @@ class Life:
     payload: dict[str, Any] = field(default_factory=lambda: {"reason": "no longer wanted"})
 
     def __post_init__(self) -> None:
-        self.spec = MindSpec("flow", at=Flow(self.fn, cleanup=True).path, cleanup=True)
+        self.spec = MindSpec("flow", at=path_of(self.fn, cleanup=True), cleanup=True)
         self.world.watch = self._watch
         self._appends = {"before": 0, "after": 0}
 
@@ -68,7 +68,7 @@ class Life:
         """Cancel the goal."""
         await self.world.store.post("goal-a", "cancel", payload or self.payload, key=key)
         if self.is_live:
-            self.loop.look()
+            self.loop.check_inbox()
 
     async def run_to_end(self) -> GoalState:
         """Run the goal to its end, over deaths."""

@@ -8,10 +8,10 @@ import pytest
 from perdure.kernel.events import MindSpec, ToolOutput
 from perdure.kernel.fold import GoalState
 from perdure.kernel.loop import Loop
-from perdure.minds.flow.flow import Flow
 from perdure.minds.flow.goal import Goal
 from perdure.store.goals.memory_state_store import InMemoryStateStore
 from tests.kernel.world import World
+from tests.registered_flows import path_of
 
 _DEADLINE_S = 0.02
 
@@ -58,7 +58,7 @@ async def test_a_pure_step_whose_deadline_passes_before_it_starts_is_not_recorde
     dead: set[str] = set()
     store = Slow(is_stopping=is_stopped, dead=dead)
     world = World(store, store, dead=dead, watch=store.loops.append)
-    ran = await asyncio.wait_for(world.start(MindSpec("flow", at=Flow(under_a_deadline).path)), 10)
+    ran = await asyncio.wait_for(world.start(MindSpec("flow", at=path_of(under_a_deadline))), 10)
     assert "pure" not in _steps_with_outcome(ran.state)
     if is_stopped:
         assert ran.outcome == "interrupted"

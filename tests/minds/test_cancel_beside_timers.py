@@ -13,7 +13,7 @@ from tests.kernel.world import World
 async def test_a_timer_that_falls_due_while_a_cancel_ends_the_steps_is_not_recorded(world: World) -> None:
     async def slow_to_end() -> None:
         await world.store.post("goal-a", "cancel", {}, key="cancel")
-        loops[0].look()
+        loops[0].check_inbox()
         try:
             await asyncio.Event().wait()
         finally:

@@ -10,10 +10,10 @@ import pytest
 from perdure.app.wire.calls import call_wire, state_of
 from perdure.kernel.events import MindSpec
 from perdure.kernel.fold import GoalState
-from perdure.minds.flow.flow import Flow
 from perdure.minds.flow.goal import Goal
 from tests.kernel.world import World
 from tests.minds.cleanup_life import FlowFunction
+from tests.registered_flows import path_of
 
 LEAVE = threading.Event()
 BEGUN = threading.Event()
@@ -60,8 +60,7 @@ async def ended(world: World, fn: FlowFunction) -> GoalState:
     LEAVE.clear()
     world.end_within_s = 0.1
     try:
-        made = Flow(fn)  # registered only while something refers to it
-        state = (await world.start(MindSpec("flow", at=made.path))).state
+        state = (await world.start(MindSpec("flow", at=path_of(fn)))).state
     finally:
         LEAVE.set()
     assert state.termination is not None

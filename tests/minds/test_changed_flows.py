@@ -90,10 +90,10 @@ async def test_of_all_steps_that_are_not_asked_for_the_first_is_named_and_a_fork
     with pytest.raises(ChangedFlow) as refused:
         await world.resume()
     assert f"step {step} is recorded as event {seq}, " in refused.value.detail
-    assert refused.value.detail.endswith(f": perdure goal fork goal-a --before {refused.value.step}")
+    assert refused.value.detail.endswith(f": perdure goal fork goal-a --before {refused.value.before}")
     assert await world.store.load("goal-a") == before
     repeat = tuple(call.call.step for call in begun_once(fold(before[: seq - 1])))
-    assert fork_point(before, ForkRequest(before=refused.value.step, repeat=repeat)) == seq - 1
+    assert fork_point(before, ForkRequest(before=refused.value.before, repeat=repeat)) == seq - 1
     forked = await world.fork(seq - 1)
     assert step not in {call.call.step for call in forked.calls.values()}
     ran = await world.resume("goal-f")
@@ -106,7 +106,7 @@ async def test_what_is_open_before_the_first_step_that_differs_is_done_anew_in_t
     flow.fn = two_changed
     with pytest.raises(ChangedFlow) as refused:
         await world.resume()
-    assert refused.value.step == "b"
+    assert refused.value.before == "b"
     (seq,) = [
         event.seq
         for event in await world.store.load("goal-a")

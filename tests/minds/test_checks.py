@@ -1,7 +1,7 @@
 """What the check of a `once` step says, and how long an attempt has left after a crash."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -11,6 +11,8 @@ from uuid import UUID
 import pytest
 
 from perdure import Goal, Happened, failpoints
+from perdure.app.goals.errors import failure_of, wait_of
+from perdure.kernel.events import Event, ToolCall, decode
 from perdure.kernel.loop import RunResult
 from tests.kernel.lives import Died
 from tests.kernel.world import World
@@ -94,18 +96,82 @@ async def test_any_other_answer_runs_it_again_or_leaves_it_unknown(world: World,
     assert (["pay", "check", "pay"] if answer is False else ["pay", "check"]) == CALLS
 
 
+def no_route(*_args: Any) -> Any:
+    raise ConnectionError("no route to the bank")
+
+
+async def test_a_check_that_raises_after_a_crash_is_named_with_its_exception(world: World) -> None:
+    async def one(goal: Goal) -> Any:
+        return number_of(await goal.options(check=no_route).step(pay))
+
+    with failpoints.armed("kernel.effect.after", die), pytest.raises(Died):
+        await run(world, one)
+    ran = await world.resume()
+    unknown = ran.state.calls["/pay#0.1"].unknown
+    assert unknown is not None
+    assert "its check cannot tell: it raised ConnectionError: no route to the bank (" in unknown.why
+    assert "test_checks.py, line " in unknown.why
+    waits = wait_of(ran)
+    assert waits is not None
+    assert "it raised ConnectionError: no route to the bank" in str(waits)
+    assert "skip --value JSON" in str(waits)
+    assert "which is of type Receipt." in str(waits)
+
+
+async def test_a_check_that_raises_after_its_step_raised_is_named_with_its_exception(world: World) -> None:
+    def lost() -> Receipt:
+        raise TimeoutError("no reply")
+
+    async def one(goal: Goal) -> Any:
+        return number_of(await goal.options(check=no_route, retry=3).step(lost))
+
+    ran = await run(world, one)
+    [call] = ran.state.calls.values()
+    assert call.outcome is not None
+    assert (call.outcome.happened, call.outcome.error and call.outcome.error.args) == ("unknown", ["no reply"])
+    said = str(call.outcome.error and call.outcome.error.message)
+    assert "; its check cannot tell whether it happened: it raised ConnectionError: no route to the bank (" in said
+    assert "no route to the bank" in str(failure_of(ran))
+
+
+async def test_a_check_that_raises_after_a_timeout_is_named_with_its_exception(world: World) -> None:
+    async def one(goal: Goal) -> Any:
+        return number_of(await goal.options(check=no_route, timeout_s=0.01, retry=3).step(hang))
+
+    assert "its check cannot tell: it raised ConnectionError: no route" in str(failure_of(await run(world, one)))
+    assert CALLS == ["hang"]
+
+
+async def test_only_a_once_step_that_needs_a_result_records_its_type(world: World) -> None:
+    def nothing() -> None:
+        pass
+
+    async def three(goal: Goal) -> None:
+        await goal.step(pay)
+        await goal.step(nothing)
+        await goal.options(effect="idempotent").step(pay)
+
+    found = [body.returns for body in map(decode, await _events(world, three)) if isinstance(body, ToolCall)]
+    assert found == ["Receipt", None, None]
+
+
+async def _events(world: World, fn: Callable[..., Any]) -> Sequence[Event]:
+    await run(world, fn)
+    return await world.store.load("goal-a")
+
+
 @pytest.mark.parametrize(
     ("value", "said"),
     [
         (object(), "cannot be stored as JSON: a value of type object"),
-        ("receipt 7", "does not fit what the step returns: Input should be an object"),
-        ({"number": "seven"}, "does not fit what the step returns: number: Input should be a valid integer"),
+        ("receipt 7", "does not fit the return type of the step: Input should be an object"),
+        ({"number": "seven"}, "does not fit the return type of the step: number: Input should be a valid integer"),
     ],
 )
 async def test_a_value_that_cannot_be_stored_or_read_is_said(world: World, value: Any, said: str) -> None:
     unknown = (await killed_and_resumed(world, Happened(value))).state.calls["/pay#0.1"].unknown
     assert unknown is not None
-    assert f"its check cannot tell: What the check of /pay#0 found {said}" in unknown.why
+    assert f"its check cannot tell: The result from the check of /pay#0 {said}" in unknown.why
 
 
 WITHOUT_RESULT = (

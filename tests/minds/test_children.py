@@ -20,6 +20,7 @@ from perdure.minds.flow.flow import Flow
 from perdure.minds.flow.goal import Goal
 from perdure.store.goals.memory_state_store import InMemoryStateStore
 from tests.kernel.world import World
+from tests.registered_flows import path_of
 
 
 class Died(BaseException):
@@ -110,7 +111,7 @@ async def run_to_end(fn: Any, point: str | None = None, die_at: int | None = Non
     store = InMemoryStateStore(is_dead=dead.__contains__)
     world = World(store, store, dead=dead)
     world.children = ChildrenInTurn(world)
-    path, hits = Flow(fn).path, 0
+    path, hits = path_of(fn), 0
 
     def die() -> None:
         nonlocal hits
@@ -158,7 +159,7 @@ async def test_a_child_with_other_arguments_is_a_changed_flow(world: World) -> N
         await goal.child(KID, numbers[0])
         return await goal.ask("Publish?")
 
-    await world.start(MindSpec("flow", at=Flow(changing).path))
+    await world.start(MindSpec("flow", at=path_of(changing)))
     numbers[0] = 2
     with pytest.raises(ChangedFlow, match="other arguments"):
         await world.resume()
@@ -175,7 +176,7 @@ async def test_a_parent_whose_child_waits_is_released_and_not_due(world: World) 
     async def waiting(goal: Goal) -> Any:
         return await goal.child(child)
 
-    ran = await world.start(MindSpec("flow", at=Flow(waiting).path))
+    ran = await world.start(MindSpec("flow", at=path_of(waiting)))
     row = await world.store.find("goal-a")
     assert (ran.outcome, row.status, row.waiting_for, row.worker, row.due_us) == (
         *("waiting", "waiting", "child"),
@@ -191,7 +192,7 @@ async def test_a_parent_that_died_before_its_child_was_created_is_due(world: Wor
         raise Died
 
     with failpoints.armed("kernel.children.before", die), pytest.raises(Died):
-        await world.start(MindSpec("flow", at=Flow(one_after_the_other).path))
+        await world.start(MindSpec("flow", at=path_of(one_after_the_other)))
     [row] = await world.store.due(world.clock.now_us())
     assert (row.goal_id, row.status, row.waiting_for) == ("goal-a", "waiting", "child")
     await world.settle()  # what only records posts leaves it due

@@ -202,7 +202,8 @@ async def test_a_check_knows_its_step_and_records_nothing(world: World) -> None:
     with failpoints.armed("kernel.effect.after", die), pytest.raises(Died):
         await run(world, one)
     await world.resume()
-    assert SEEN == [("goal-a//int#0.1", 1, None), "The check of /int#0 cannot record anything: its step can."]
+    refusal = "The check of /int#0 cannot record values or usage; only the step can."
+    assert [("goal-a//int#0.1", 1, None), refusal] == SEEN
 
 
 def tenant() -> str:

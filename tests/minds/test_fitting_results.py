@@ -10,8 +10,8 @@ import pytest
 
 from perdure import Goal
 from perdure.kernel.events import MindSpec
-from perdure.minds.flow.flow import Flow
 from tests.kernel.world import World
+from tests.registered_flows import path_of
 
 
 class Color(Enum):
@@ -39,7 +39,7 @@ def flow_returning(annotation: Any, value: Any) -> Callable[..., Any]:
 
 
 async def end_of(world: World, flow: Callable[..., Any]) -> Any:
-    done = await world.start(MindSpec("flow", at=Flow(flow).path))
+    done = await world.start(MindSpec("flow", at=path_of(flow)))
     assert done.state.termination is not None
     return done.state.termination
 
@@ -97,7 +97,7 @@ async def test_the_result_of_a_once_step_that_does_not_fit_is_unknown(world: Wor
     async def one(goal: Goal) -> None:
         await goal.step(returning(int, "x"))
 
-    done = await world.start(MindSpec("flow", at=Flow(one).path))
+    done = await world.start(MindSpec("flow", at=path_of(one)))
     assert done.state.waiting_for == "person"
     [call] = done.state.open_calls.values()
     assert call.unknown is not None

@@ -19,11 +19,12 @@ from perdure import Conflict, Invalid, NotFound
 from perdure.errors import StepFailed
 from perdure.kernel.events import Decision, MindSpec, Signal, Termination, ToolCall, ToolOutput, decode
 from perdure.kernel.loop import Loop, RunResult
-from perdure.minds.flow.flow import Flow, flow
+from perdure.minds.flow.flow import flow
 from perdure.minds.flow.goal import Goal
 from perdure.minds.flow.registry import find_flow
 from perdure.minds.flow.values.values import to_json
 from tests.kernel.world import World
+from tests.registered_flows import path_of
 
 CALLS: Counter[str] = Counter()
 
@@ -51,8 +52,7 @@ def fail(message: str) -> None:
 
 
 async def run(world: World, fn: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> RunResult:
-    made = Flow(fn)  # registered only while something refers to it
-    return await world.start(MindSpec("flow", at=made.path, args={"args": list(args), "kwargs": {}}))
+    return await world.start(MindSpec("flow", at=path_of(fn), args={"args": list(args), "kwargs": {}}))
 
 
 def ended(ran: RunResult) -> Termination:
@@ -196,7 +196,7 @@ async def test_a_flow_gets_the_dataclass_that_its_parameter_names(world: World) 
         await goal.ask("go on?")
         return [at.x, [other.x for other in others], by and by.x, {name: one.y for name, one in named.items()}]
 
-    path = Flow(typed).path
+    path = path_of(typed)
     args = {"args": [{"x": 1, "y": 2}, {"x": 3, "y": 0}], "kwargs": {"by": {"x": 4, "y": 0}, "more": {"x": 5, "y": 6}}}
     await world.start(MindSpec("flow", at=path, args=args))
     await world.store.post("goal-a", "decision", {"call_id": "/ask#0.1", "decision": "answer", "value": "y"}, key="a")
@@ -441,7 +441,7 @@ async def test_whatever_a_flow_raises_ends_it(world: World, error: BaseException
         await goal.gather(raises(goal))
 
     assert ended(await run(world, raises)).reason == "fatal_error"
-    path = Flow(in_a_branch).path
+    path = path_of(in_a_branch)
     ran = await world.start(MindSpec("flow", at=path, args={"args": [], "kwargs": {}}), "goal-b")
     assert ended(ran).reason == "fatal_error"
 
@@ -461,7 +461,7 @@ async def test_what_an_exception_says_is_kept_however_odd_it_is(world: World) ->
             raise ValueError(f"caf\udce9 {failed.detail}") from None
 
     end = ended(await run(world, odd))
-    assert str(end.detail).startswith("ValueError: caf\\udce9 what it says cannot be told: RuntimeError (")
+    assert str(end.detail).startswith("ValueError: caf\\udce9 [its text cannot be read: RuntimeError] (")
 
 
 @pytest.mark.parametrize(
@@ -616,7 +616,7 @@ async def swallows(goal: Goal) -> None:
 async def test_changed_code_is_refused_and_nothing_is_appended(
     world: World, code: Callable[..., Coroutine[Any, Any, Any]], said: str
 ) -> None:
-    path = Flow(asks).path
+    path = path_of(asks)
     await world.start(MindSpec("flow", at=path))
     before = await world.store.load("goal-a")
     find_flow(path).fn = code
@@ -682,7 +682,7 @@ async def test_a_flow_that_waits_outside_of_its_steps_can_be_cancelled(world: Wo
     running = asyncio.create_task(run(world, outside))
     await waits.wait()
     await world.store.post("goal-a", "cancel", {"by": "person"}, key="c")
-    loops[0].look()
+    loops[0].check_inbox()
     assert ended(await asyncio.wait_for(running, 10)).reason == "cancelled"
 
 
@@ -726,7 +726,7 @@ async def another_gather(goal: Goal) -> None:
 async def test_code_that_branches_otherwise_is_refused_and_nothing_is_appended(
     world: World, code: Callable[..., Coroutine[Any, Any, Any]]
 ) -> None:
-    path = Flow(two_branches).path
+    path = path_of(two_branches)
     await world.start(MindSpec("flow", at=path))
     before = await world.store.load("goal-a")
     find_flow(path).fn = code
@@ -739,7 +739,7 @@ async def test_code_that_branches_otherwise_is_refused_and_nothing_is_appended(
 
 
 async def test_code_that_begins_to_branch_is_refused_and_nothing_is_appended(world: World) -> None:
-    path = Flow(no_branch).path
+    path = path_of(no_branch)
     await world.start(MindSpec("flow", at=path))
     before = await world.store.load("goal-a")
     find_flow(path).fn = two_branches

@@ -96,7 +96,7 @@ async def test_a_decision_reaches_the_flow_while_another_branch_still_runs(world
     async with asyncio.timeout(20):
         await is_unknown.wait()
         await post(world, choose(loops[0].state, "retry", None))
-        loops[0].look()
+        loops[0].check_inbox()
         ran = await running
     assert ended(ran).value == [{"sent": 1}, "long"]
     assert replay(await world.store.load("goal-a"), await world.store.find("goal-a")).state.status == "done"
@@ -162,7 +162,7 @@ async def test_a_once_step_whose_thread_runs_on_when_its_goal_is_cancelled_is_un
     running = asyncio.create_task(run(world, pays))
     await begun.wait()
     await world.store.post("goal-a", "cancel", {"by": "person"}, key="c")
-    loops[0].look()
+    loops[0].check_inbox()
     state = (await asyncio.wait_for(running, 10)).state
     (call,) = state.calls.values()
     assert state.termination is not None

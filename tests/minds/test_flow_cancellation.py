@@ -1,7 +1,7 @@
 """Flows that cancel what they wait for: it is recorded, and a flow that is run again does the same."""
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -17,8 +17,21 @@ from perdure.minds.flow.flow import Flow
 from perdure.minds.flow.goal import Goal
 from perdure.store.goals.memory_state_store import InMemoryStateStore
 from tests.kernel.world import World
+from tests.registered_flows import path_of
 
 FlowFunction = Callable[[Goal], Coroutine[Any, Any, Any]]
+
+
+_over: list[asyncio.Event] = []
+"""The end of the present test, for steps that no cancel ends: the loop of the test could not be closed before."""
+
+
+@pytest.fixture(autouse=True)
+async def end_of_test() -> AsyncIterator[None]:
+    _over[:] = [asyncio.Event()]
+    yield
+    _over[0].set()
+    await asyncio.sleep(0)
 
 
 class Died(BaseException):
@@ -309,9 +322,10 @@ async def cancelled_step_without_end(goal: Goal) -> Any:
 
 
 async def stubborn() -> None:
-    while True:
+    [over] = _over
+    while not over.is_set():
         with suppress(asyncio.CancelledError):
-            await asyncio.Event().wait()
+            await over.wait()
 
 
 FLOWS: list[tuple[FlowFunction, Any]] = [
@@ -348,7 +362,7 @@ async def run_to_end(fn: FlowFunction, die_at: int | None = None) -> GoalState:
     dead: set[str] = set()
     store = InMemoryStateStore(is_dead=dead.__contains__)
     world = World(store, store, dead=dead, end_within_s=0.05)
-    path = Flow(fn).path
+    path = path_of(fn)
     appends = 0
 
     def die() -> None:
@@ -434,7 +448,7 @@ async def test_a_child_is_cancelled_when_the_reason_for_that_is_durable() -> Non
     store = InMemoryStateStore()
     children = NotedChildren(store)
     world = World(cast("GoalStore", SlowStore(store)), store, children=children)
-    ended = (await world.start(MindSpec("flow", at=Flow(child_with_a_deadline).path))).state
+    ended = (await world.start(MindSpec("flow", at=path_of(child_with_a_deadline)))).state
     assert ended.termination is not None
     assert ended.termination.value == "too late"
     [found] = children.durable

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from perdure.errors import Conflict
+from perdure.kernel.calls.cleanup import is_cleaning_up
 from perdure.kernel.events import GoalBegun, Limits
 from perdure.kernel.journal import Journal
 from perdure.minds.flow.goal import Goal
@@ -288,6 +289,20 @@ async def test_a_second_cancel_ends_the_cleanup() -> None:
     assert state.termination is not None
     assert (state.termination.reason, state.termination.detail) == ("cancelled", "no longer wanted (hurry)")
     assert endings(state)["/forever#1"] == "cancelled"
+
+
+async def test_a_cancel_that_the_parent_repeats_does_not_end_the_cleanup() -> None:
+    EFFECTS.clear()
+    one = life(undoes, is_live=False)
+    await one.begin()
+    await one.cancel(by="parent")
+    await one.cancel(key="cancel-2", by="parent")
+    state = await one.world.settle()
+    assert is_cleaning_up(state)
+    await one.cancel(key="cancel-3", by="parent")
+    ran = await one.world.resume()
+    assert ran.state.status == "cancelled"
+    assert EFFECTS == ["reserve", "undo r1"]
 
 
 async def test_a_second_cancel_of_an_interrupted_goal_ends_it_without_its_code() -> None:

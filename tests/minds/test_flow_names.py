@@ -12,6 +12,7 @@ from perdure.kernel.history.step_names import named_step, short_name
 from perdure.minds.flow.flow import Flow
 from perdure.minds.flow.goal import Goal
 from tests.kernel.world import World
+from tests.registered_flows import path_of
 
 Code = Callable[[Goal], Coroutine[Any, Any, Any]]
 
@@ -121,7 +122,7 @@ async def test_an_id_is_unique_in_a_goal(world: World) -> None:
             await step(goal, "charge")
         await goal.gather(step(goal, "charge"), step(goal, "mail"))
 
-    ran = await world.start(MindSpec("flow", at=Flow(twice).path))
+    ran = await world.start(MindSpec("flow", at=path_of(twice)))
     assert ran.state.termination is not None
     assert ran.state.termination.reason == "fatal_error", "an id is unique in the goal, not only in its branch"
     assert "'charge' was used twice" in (ran.state.termination.detail or "")
@@ -139,7 +140,7 @@ async def test_attempts_of_a_step_with_an_id_are_numbered(world: World) -> None:
     async def retries(goal: Goal) -> str:
         return await goal.options(id="charge", effect="idempotent", retry=2).step(fails_once)
 
-    ran = await world.start(MindSpec("flow", at=Flow(retries).path))
+    ran = await world.start(MindSpec("flow", at=path_of(retries)))
     assert [*ran.state.calls] == ["/@charge.1", "/@charge.2"]
     assert ran.state.termination is not None
     assert ran.state.termination.value == "fine"
@@ -164,4 +165,4 @@ async def test_what_cannot_be_an_id_is_invalid(world: World, name: Any) -> None:
         with pytest.raises(Invalid):
             await step(goal, name)
 
-    assert (await world.start(MindSpec("flow", at=Flow(asks).path))).state.status == "done"
+    assert (await world.start(MindSpec("flow", at=path_of(asks)))).state.status == "done"

@@ -13,9 +13,9 @@ import pytest
 
 from perdure import Goal, failpoints
 from perdure.kernel.events import MindSpec
-from perdure.minds.flow.flow import Flow
 from tests.kernel.world import World
 from tests.minds.test_flow_cancellation import Died, FlowFunction, forever, once, quick, run_to_end
+from tests.registered_flows import path_of
 
 
 async def takes(seconds: float, number: int) -> int:
@@ -135,7 +135,7 @@ async def signal_that_came_before(goal: Goal) -> Any:
 
 
 async def test_a_signal_that_came_before_its_wait_wakes_the_flow_beside_an_open_call(world: World) -> None:
-    started = await world.start(MindSpec("flow", at=Flow(signal_that_came_before).path))
+    started = await world.start(MindSpec("flow", at=path_of(signal_that_came_before)))
     assert started.outcome == "waiting"
     for name in ("go", "begin"):
         await world.store.post("goal-a", "signal", {"name": name, "payload": name}, key=name)
@@ -153,7 +153,7 @@ async def question_beside_a_long_sleep(goal: Goal) -> Any:
 
 async def parked_with_an_answer(world: World) -> None:
     """Park a goal that waits for an answer and for a moment, and post the answer."""
-    await world.start(MindSpec("flow", at=Flow(question_beside_a_long_sleep).path))
+    await world.start(MindSpec("flow", at=path_of(question_beside_a_long_sleep)))
     payload = {"call_id": "g1.0/ask#0.1", "decision": "answer", "value": "yes"}
     await world.store.post("goal-a", "decision", payload, key="answer")
 

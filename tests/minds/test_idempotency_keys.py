@@ -9,9 +9,9 @@ import pytest
 from perdure import Goal, Invalid, current_step, failpoints
 from perdure.kernel.events import MindSpec
 from perdure.kernel.loop import RunResult
-from perdure.minds.flow.flow import Flow
 from tests.kernel.lives import Died
 from tests.kernel.world import World
+from tests.registered_flows import path_of
 
 KEYS: list[str] = []
 
@@ -50,8 +50,7 @@ def fails_once() -> str:
 
 
 async def start(world: World, fn: Any) -> RunResult:
-    made = Flow(fn)  # registered only while something refers to it
-    return await world.start(MindSpec("flow", at=made.path))
+    return await world.start(MindSpec("flow", at=path_of(fn)))
 
 
 def value(ran: RunResult) -> Any:

@@ -11,12 +11,12 @@ import pytest
 
 from perdure import Conflict
 from perdure.kernel.events import MindSpec
-from perdure.minds.flow.flow import Flow
 from perdure.minds.flow.goal import Goal
 from perdure.minds.flow.registry import find_flow
 from perdure.minds.flow.steps.tracebacks import shown
 from tests.kernel.world import World
 from tests.minds.test_flow import bodies, ended, run
+from tests.registered_flows import path_of
 
 
 def fails() -> None:
@@ -102,7 +102,7 @@ async def test_changed_code_that_fails_before_a_recorded_step_says_how(world: Wo
         await asyncio.sleep(0)
         raise KeyError("x")
 
-    path = Flow(asks).path
+    path = path_of(asks)
     await world.start(MindSpec("flow", at=path))
     before = await bodies(world)
     find_flow(path).fn = broken

@@ -4,8 +4,8 @@ import asyncio
 
 from perdure import Goal, Invalid
 from perdure.kernel.events import MindSpec
-from perdure.minds.flow.flow import Flow
 from tests.kernel.world import World
+from tests.registered_flows import path_of
 
 
 def act() -> str:
@@ -21,7 +21,7 @@ async def test_a_step_that_is_called_on_another_event_loop_is_refused(world: Wor
         return "it was run"
 
     async with asyncio.timeout(30):
-        done = await world.start(MindSpec("flow", at=Flow(one).path))
+        done = await world.start(MindSpec("flow", at=path_of(one)))
     assert done.state.termination is not None
     assert done.state.termination.value == (
         "act was called on another event loop, for example on a thread. Call the steps of a flow on the event loop that"

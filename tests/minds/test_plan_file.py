@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perdure import Invalid
-from perdure.minds.plan.plan import Condition, Exec, Pause, Question, UseTool, Work
+from perdure.minds.plan.plan import Condition, Exec, Pause, Question, StepWork, UseTool
 from perdure.minds.plan.plan_file import Plan, PlanStep, parse_plan, plan_text
 from perdure.minds.retry import Retry
 
@@ -41,7 +41,7 @@ def plan(steps: str) -> str:
     return "goal: g\nsteps:\n" + textwrap.indent(textwrap.dedent(steps).strip("\n"), "  ")
 
 
-def work(line: str) -> Work:
+def work(line: str) -> StepWork:
     return parse_plan(plan(f"- {{id: a, {line}}}"), "p.yaml").steps[0].work
 
 
@@ -105,7 +105,7 @@ def test_a_plan_that_was_stored_is_read_again() -> None:
         ("tool: x", UseTool("x")),
     ],
 )
-def test_what_a_step_does_is_read(line: str, expected: Work) -> None:
+def test_what_a_step_does_is_read(line: str, expected: StepWork) -> None:
     assert work(line) == expected
 
 
@@ -127,30 +127,30 @@ def test_the_goal_may_be_a_word_that_other_yaml_takes_for_a_boolean() -> None:
         ("- {id: a, exec: x, need: [b]}", "3: Step 'a' has no key 'need'; did you mean 'needs'?"),
         ("- {id: a, exec: x, zzz: 1}", "3: Step 'a' has no key 'zzz'."),
         ("- {exec: x}", "3: A step needs 'id'."),
-        ("- {id: A, exec: x}", "3: 'A' cannot be an id"),
-        ("- {id: ''  , exec: x}", "3: '' cannot be an id"),
-        (f"- {{id: {'a' * 65}, exec: x}}", "cannot be an id"),
+        ("- {id: A, exec: x}", "3: 'A' is not a valid id"),
+        ("- {id: ''  , exec: x}", "3: '' is not a valid id"),
+        (f"- {{id: {'a' * 65}, exec: x}}", "is not a valid id"),
         ("- {id: a, exec: x}\n- {id: a, exec: x}", "4: There are two steps 'a'; the other is on line 3."),
-        ("- {id: a-b, exec: x}\n- {id: a_b, exec: x}", "4: Steps 'a-b' and 'a_b' would both give PERDURE_OUT_A_B."),
+        ("- {id: a-b, exec: x}\n- {id: a_b, exec: x}", "4: Steps 'a-b' and 'a_b' would both set PERDURE_OUT_A_B."),
         ("- {id: a, exec: x, needs: [fetsh]}\n- {id: fetch, exec: x}", "which is not a step; did you mean 'fetch'?"),
         ("- {id: a, exec: x, needs: b}", "3: 'needs' of step 'a': Expected a list, found 'b'."),
-        ("- {id: a, exec: x, needs: [b, b]}\n- {id: b, exec: x}", "3: 'b' stands in this list twice."),
+        ("- {id: a, exec: x, needs: [b, b]}\n- {id: b, exec: x}", "3: 'b' is in this list twice."),
         ("- {id: a, exec: x, needs: [a]}", "3: Steps need each other in a circle: a needs a."),
-        ("- {id: a, exec: x, if: {step: b, is: done}}", "3: The if of step 'a' looks at 'b', which is not a step."),
-        ("- {id: a, exec: x, if: {step: b, is: done}}\n- {id: b, exec: x}", "3: The if of step 'a' looks at 'b'; add"),
+        ("- {id: a, exec: x, if: {step: b, is: done}}", "3: The if of step 'a' refers to 'b', which is not a step."),
+        ("- {id: a, exec: x, if: {step: b, is: done}}\n- {id: b, exec: x}", "3: The if of step 'a' refers to 'b'; add"),
         ("- {id: a, exec: x, if: {step: b}}", "3: 'if' of step 'a' has one of 'is' or 'answer'; this one has neither."),
         ("- {id: a, exec: x, if: {step: b, is: done, answer: x}}", "'is' or 'answer'; this one has both."),
         (
             "- {id: a, exec: x, if: {step: b, answer: x}}\n- {id: b, ask: {question: q}}",
-            "3: The if of step 'a' looks at",
+            "3: The if of step 'a' refers to",
         ),
         (
             "- {id: a, exec: x, needs: [b], if: {step: b, answer: x}}\n- {id: b, exec: x}",
-            "3: The if of step 'a' looks at the answer to 'b', which asks nothing; use 'is'.",
+            "3: The if of step 'a' refers to the answer to 'b', which is not a question; use 'is'.",
         ),
         (
             "- {id: a, exec: x, needs: [b], if: {step: b, answer: c}}\n- {id: b, ask: {question: q, options: [d, e]}}",
-            "3: The if of step 'a' looks at the answer 'c'; 'b' has the options d, e.",
+            "3: The if of step 'a' refers to the answer 'c'; 'b' has the options d, e.",
         ),
         ("- {id: a, exec: x, needs: [b], if: {step: b, answer: ''}}\n- {id: b, ask: {question: q}}", "an empty one"),
         ("- {id: a, exec: x, if: {is: done}}", "3: 'if' of step 'a' needs 'step'."),
@@ -163,9 +163,9 @@ def test_the_goal_may_be_a_word_that_other_yaml_takes_for_a_boolean() -> None:
         ("- {id: a, exec: }", "3: 'exec' of step 'a': Expected a text, found nothing."),
         ("- {id: a, exec: [x, {y: 1}]}", "3: Expected a text, found a mapping."),
         ('- {id: a, exec: "x \'y"}', "3: The command cannot be split into words: no closing quotation."),
-        ("- {id: a, exec: x | y}", "3: | is for a shell to understand"),
-        ("- {id: a, exec: x, check: test -e $A}", "3: $A is for a shell to understand"),
-        ("- id: a\n  exec: |\n    x\n    y", "4: A line's end is for a shell to understand"),
+        ("- {id: a, exec: x | y}", "3: | is shell syntax"),
+        ("- {id: a, exec: x, check: test -e $A}", "3: $A is shell syntax"),
+        ("- id: a\n  exec: |\n    x\n    y", "4: A line end is shell syntax"),
         ("- {id: a, exec: [x], shell: true}", "3: With shell: true the command is one text, not a list."),
         ("- {id: a, exec: x, shell: yes}", "3: Expected true or false, found 'yes'."),
         ("- {id: a, exec: x, shell: 'true'}", "3: Expected true or false, found 'true'."),
@@ -197,14 +197,14 @@ def test_the_goal_may_be_a_word_that_other_yaml_takes_for_a_boolean() -> None:
             "3: 'retry' of step 'a': Invalid retry: initial (60 s) is above maximum (1 s).",
         ),
         ("- {id: a, exec: x, retry: {attempts: 2, retry_on: []}}", "3: Invalid retry: retry_on is empty"),
-        ("- {id: a, exec: x, retry: {attempts: 2, retry_on: [a, a]}}", "3: 'a' stands in this list twice."),
+        ("- {id: a, exec: x, retry: {attempts: 2, retry_on: [a, a]}}", "3: 'a' is in this list twice."),
         ("- {id: a, exec: x, retry: {attempts: '3'}}", "3: Expected a whole number from 0 to 9999, found '3'."),
         ("- {id: a, wait: 1970-01-02T00:00:00Z}", "3: Expected a time between 1971 and 9998"),
         ("- {id: a, exec: x, timeout: 10}", "3: Expected a duration such as 500ms, 10s, 5m, 2h or 1d, found '10'."),
         ("- {id: a, exec: x, timeout: 0s}", "3: A timeout must be longer than 0s"),
         ("- {id: a, wait: 99999d}", "3: A duration is at most 36500d"),
         ("- {id: a, wait: soon}", "3: Expected a duration such as 10s or a time such as"),
-        ("- {id: a, wait: 2030-01-01T00:00:00}", "does not say in which time zone"),
+        ("- {id: a, wait: 2030-01-01T00:00:00}", "has no time zone"),
         ("- {id: a, wait: 1s, timeout: 1s}", "3: 'timeout' goes with exec, not with wait."),
         ("- {id: a, exec: x, with: {}}", "3: 'with' goes with tool, not with exec."),
         ("- {id: a, tool: x, with: [1]}", "3: with must be a mapping (key: value), not a list."),
@@ -215,7 +215,7 @@ def test_the_goal_may_be_a_word_that_other_yaml_takes_for_a_boolean() -> None:
         ("- {id: a, ask: {question: q, options: []}}", "3: A list of options needs at least one"),
         ("- {id: a, exec: x, cwd: ..}", "3: cwd must lie inside the goal's folder, found '..'."),
         ("- {id: a, exec: x, cwd: b/../../c}", "3: cwd must lie inside the goal's folder"),
-        ("- {id: a, exec: x, env: {1A: x}}", "3: '1A' cannot be the name of an environment variable."),
+        ("- {id: a, exec: x, env: {1A: x}}", "3: '1A' is not a valid name of an environment variable."),
         ("- {id: a, exec: x, env: {PERDURE_OUT_B: x}}", "3: 'PERDURE_OUT_B' is set by Perdure itself"),
         ("- {id: a, exec: x, env: {PERDURE_GOAL_ID: x}}", "3: 'PERDURE_GOAL_ID' is set by Perdure itself"),
         ("- {id: a, exec: x, env: {PERDURE_LEFT_OUT: x}}", "3: 'PERDURE_LEFT_OUT' is set by Perdure itself"),

@@ -13,12 +13,12 @@ from perdure.kernel.fold import GoalState
 from perdure.kernel.history.call_state import CallState
 from perdure.kernel.mind import Proposal
 from perdure.minds.plan.mind import PlanMind
-from perdure.minds.plan.plan import Condition, Ending, Exec, Pause, Plan, PlanStep, Question, Work
+from perdure.minds.plan.plan import Condition, Ending, Exec, Pause, Plan, PlanStep, Question, StepWork
 from perdure.minds.retry import Retry
 from perdure.minds.step_status import standing
 from tests.minds.history import SECOND_US, History
 
-WORKS: Sequence[Work] = (Exec(("x",)), Exec(("x",)), Question("q"), Question("q", ("yes", "no")), Pause(seconds=1))
+WORKS: Sequence[StepWork] = (Exec(("x",)), Exec(("x",)), Question("q"), Question("q", ("yes", "no")), Pause(seconds=1))
 ANSWERS = ("yes", "no")
 LOST: Sequence[DecisionKind] = ("retry", "skip", "abort")
 PATIENCE = 500

@@ -26,11 +26,11 @@ from perdure.kernel.events import (
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.history.reopening import NotRetried, plan_retry
 from perdure.kernel.loop import RunResult
-from perdure.minds.flow.flow import Flow
 from perdure.minds.flow.goal import Goal
 from perdure.minds.flow.steps.failed_steps import failed_steps, tag_with_others, tag_with_steps
 from perdure.minds.plan.plan_view import standings
 from tests.kernel.world import World
+from tests.registered_flows import path_of
 
 
 @dataclass
@@ -64,8 +64,7 @@ def calm_outside() -> None:
 
 
 async def run(world: World, fn: Callable[..., Coroutine[Any, Any, Any]]) -> RunResult:
-    made = Flow(fn)  # registered only while something refers to it
-    return await world.start(MindSpec("flow", at=made.path))
+    return await world.start(MindSpec("flow", at=path_of(fn)))
 
 
 async def state_of(world: World) -> GoalState:

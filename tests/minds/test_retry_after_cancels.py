@@ -12,11 +12,11 @@ from perdure import failpoints
 from perdure.kernel.events import MindSpec, Reopened
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.history.reopening import plan_retry
-from perdure.minds.flow.flow import Flow
 from perdure.minds.flow.goal import Goal
 from perdure.store.goals.memory_state_store import InMemoryStateStore
 from tests.kernel.world import World
 from tests.minds.cleanup_life import Died, FlowFunction, endings
+from tests.registered_flows import path_of
 
 STATE: dict[str, bool] = {"is_fixed": False}
 RUNS: Counter[str] = Counter()
@@ -128,8 +128,7 @@ async def failed_then_retried(fn: FlowFunction, die_at: int | None = None) -> Go
     dead: set[str] = set()
     store = InMemoryStateStore(is_dead=dead.__contains__)
     world = World(store, store, dead=dead)
-    made = Flow(fn)  # registered only while something refers to it
-    await world.start(MindSpec("flow", at=made.path))
+    await world.start(MindSpec("flow", at=path_of(fn)))
     assert fold(await store.load("goal-a")).status == "failed"
     STATE["is_fixed"] = True
     appends = 0
@@ -177,8 +176,7 @@ async def with_a_checked_payment(goal: Goal) -> Any:
 async def failed(world: World, fn: FlowFunction) -> tuple[GoalState, Reopened]:
     """Run a flow until it fails, and return what a retry of it reopens."""
     STATE["is_fixed"] = False
-    made = Flow(fn)  # registered only while something refers to it
-    state = (await world.start(MindSpec("flow", at=made.path))).state
+    state = (await world.start(MindSpec("flow", at=path_of(fn)))).state
     return state, plan_retry(state, by="person")
 
 

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from perdure import Goal, Invalid, Retry, StepFailed, failpoints
 from perdure.kernel.events import MindSpec, Termination, ToolError, ToolOutput
 from perdure.kernel.loop import RunResult
-from perdure.minds.flow.flow import Flow
 from perdure.minds.plan.mind import PlanMind
 from perdure.minds.plan.plan_file import parse_plan
 from perdure.minds.plan.plan_view import standings
@@ -24,6 +23,7 @@ from perdure.minds.step_status import standing
 from tests.kernel.lives import Died
 from tests.kernel.world import World
 from tests.minds.history import History
+from tests.registered_flows import path_of
 
 CALLS: Counter[str] = Counter()
 
@@ -47,8 +47,7 @@ def fail(kind: str) -> None:
 
 
 async def run(world: World, fn: Callable[..., Coroutine[Any, Any, Any]]) -> RunResult:
-    made = Flow(fn)  # registered only while something refers to it
-    return await world.start(MindSpec("flow", at=made.path))
+    return await world.start(MindSpec("flow", at=path_of(fn)))
 
 
 @contextmanager
@@ -174,6 +173,19 @@ async def test_a_base_exception_of_an_async_step_is_not_retried_by_default(world
 
     assert end_of(await run(world, tries)).reason == "failed"
     assert CALLS["leave"] == 1
+
+
+@pytest.mark.parametrize(("deadline", "waits"), [(25, [10.0, 10.0, None]), (None, [10.0] * 3)])
+async def test_a_failure_says_when_its_step_is_tried_again_and_nothing_after_the_deadline(
+    world: World, deadline: float | None, waits: list[float | None]
+) -> None:
+    async def one(goal: Goal) -> None:
+        await goal.options(effect="idempotent", retry=Retry(4, initial=10, factor=1, deadline=deadline)).step(
+            fail, "os"
+        )
+
+    calls = (await run(world, one)).state.calls.values()
+    assert [call.outcome and call.outcome.retry_after_s for call in calls][:3] == waits
 
 
 async def test_a_deadline_that_passed_while_nothing_ran_allows_no_further_attempt(world: World) -> None:

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from perdure.kernel.events import Effect, MindSpec, ToolError, ToolOutput
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.tool import CallContext
-from perdure.minds.flow.flow import Flow
 from perdure.minds.flow.goal import Goal
 from perdure.store.goals.memory_state_store import InMemoryStateStore
 from tests.crash.size import torture_size
 from tests.kernel.world import World
+from tests.registered_flows import path_of
 
 FAILURES = ("no", "maybe")
 """A failure without an effect; and one that has had its effect although it failed, which a timeout looks like."""
@@ -123,7 +123,7 @@ def test_a_flow_that_is_retried_until_it_is_done_has_each_effect_as_promised(pro
     async def whole(goal: Goal) -> None:
         await goal.gather(*(line(goal, number, parts) for number, parts in enumerate(program)))
 
-    state = asyncio.run(drive(new_world(), MindSpec("flow", at=Flow(whole).path), outside))
+    state = asyncio.run(drive(new_world(), MindSpec("flow", at=path_of(whole)), outside))
     check(program, state, outside)
 
 

@@ -142,7 +142,7 @@ async def test_the_class_and_the_arguments_come_back(world: World, kind: str, ar
     assert [call for call in CALLS if call not in ("init", "armed", "__new__")] == []
 
 
-async def test_a_builtin_is_whole_and_another_class_was_not_initialised(world: World) -> None:
+async def test_a_builtin_is_whole(world: World) -> None:
     whole, *_ = await caught(world, "UnicodeEncodeError", "ascii", "é", 0, 1, "no")
     assert str(whole) == "'ascii' codec can't encode character '\\xe9' in position 0: no"
 
@@ -150,8 +150,91 @@ async def test_a_builtin_is_whole_and_another_class_was_not_initialised(world: W
 async def test_init_is_run_by_the_step_only(world: World) -> None:
     first, second = await caught(world, "Declined", "too poor", 5)
     assert CALLS.count("init") == 1
-    assert not hasattr(first, "reason")
-    assert not hasattr(second, "reason")
+    assert [getattr(error, "reason", None) for error in (first, second)] == ["too poor", "too poor"]
+
+
+class Rejected(Exception):
+    """Is given its attributes by name only, and one of them is not JSON."""
+
+    def __init__(self, *, code: str, details: dict[str, Any], response: object = None) -> None:
+        super().__init__(f"rejected: {code}")
+        self.code = code
+        self.details = details
+        self.response = response
+
+
+class Guarded(Exception):
+    """Does not let its attributes be set."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        object.__setattr__(self, "code", code)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise TypeError(name)
+
+
+async def test_attributes_that_are_json_come_back_and_others_are_missing_the_first_time_too(world: World) -> None:
+    def reject() -> None:
+        raise Rejected(code="funds", details={"tries": [1, None]}, response=object())
+
+    def refuse() -> None:
+        raise Guarded("closed")
+
+    seen: list[Any] = []
+
+    async def catches(goal: Goal) -> None:
+        for fn in (reject, refuse):
+            try:
+                await goal.step(fn)
+            except (Rejected, Guarded) as error:
+                seen.append({name: value for name, value in vars(error).items() if not name.startswith("__")})
+                if isinstance(error, Rejected):
+                    error.details["tries"].append("changed by the flow")
+        await goal.ask("Go on?")
+
+    await run(world, catches)
+    await world.resume()
+    assert seen[:2] == [{"code": "funds", "details": {"tries": [1, None, "changed by the flow"]}}, {"code": "closed"}]
+    assert seen[2:] == seen[:2]
+
+
+async def test_notes_come_back(world: World) -> None:
+    def noted() -> None:
+        error = ValueError("no")
+        error.add_note("of the step")
+        raise error
+
+    seen: list[Any] = []
+
+    async def catches(goal: Goal) -> None:
+        try:
+            await goal.step(noted)
+        except ValueError as error:
+            seen.append(error.__notes__)
+        await goal.ask("Go on?")
+
+    await run(world, catches)
+    await world.resume()
+    assert seen == [["of the step"]] * 2
+
+
+async def test_the_file_of_an_os_error_comes_back(world: World) -> None:
+    def move() -> None:
+        raise PermissionError(1, "not permitted", "a.txt", None, "b.txt")
+
+    seen: list[Any] = []
+
+    async def catches(goal: Goal) -> None:
+        try:
+            await goal.step(move)
+        except PermissionError as error:
+            seen.append((error.args, error.filename, error.filename2))
+        await goal.ask("Go on?")
+
+    await run(world, catches)
+    await world.resume()
+    assert seen == [((1, "not permitted"), "a.txt", "b.txt")] * 2
 
 
 @pytest.mark.parametrize("kind", ["Invalid", "Conflict", "Unavailable"])

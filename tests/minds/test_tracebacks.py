@@ -2,21 +2,26 @@
 
 import json
 import os
+import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel, field_serializer
 
-from perdure.errors import StepFailed
+from perdure.errors import Invalid, StepFailed
 from perdure.kernel.events import Head, Termination, ToolError, ToolOutput, encode, seal
 from perdure.kernel.history.compare import compare
 from perdure.minds.flow.goal import Goal
 from perdure.minds.flow.steps.tracebacks import LONGEST_BYTES, frames_of, traceback_of
 from perdure.minds.flow.steps.user_errors import failure_of
+from perdure.minds.flow.values.values import arguments_to_json
 from perdure.minds.plan.mind import PlanMind
 from perdure.minds.plan.plan_file import parse_plan
 from tests.kernel.world import World
@@ -30,6 +35,16 @@ def raised(fn: Callable[[], object]) -> BaseException:
     except BaseException as error:  # noqa: BLE001 (also one that is not an Exception)
         return error
     raise AssertionError("it raised nothing")
+
+
+def run_untraced(code: CodeType) -> None:
+    """Run code that the tracer of `make coverage` cannot: it reads the name of the file, which may have a NUL."""
+    tracer = sys.gettrace()
+    sys.settrace(None)
+    try:
+        exec(code)
+    finally:
+        sys.settrace(tracer)
 
 
 def fails() -> None:
@@ -63,6 +78,58 @@ def test_frames_of_libraries_are_kept_where_there_are_no_others() -> None:
     assert error.__traceback__ is not None
     assert error.__traceback__.tb_next is not None
     assert "decoder.py" in traceback_of(error.with_traceback(error.__traceback__.tb_next.tb_next))
+
+
+class _Unknown:
+    pass
+
+
+class _Odd(BaseModel):
+    number: int
+
+    @field_serializer("number")
+    def _write(self, number: int) -> int:
+        return number // 0
+
+
+def _files(traceback: str) -> list[str]:
+    return [Path(found).name for found in re.findall(r'File "(.*?)", line', traceback)]
+
+
+def _returns(value: object) -> Any:
+    return value
+
+
+@pytest.mark.parametrize("value", [_Unknown(), [_Unknown()], {"a": (_Unknown(),)}, _Unknown])
+async def test_a_result_that_cannot_be_stored_has_no_frames_of_libraries(world: World, value: object) -> None:
+    async def odd(_goal: Goal) -> Any:
+        return value
+
+    end = ended(await run(world, odd))
+    [line] = str(end.error and end.error.traceback).splitlines()
+    assert re.match(r"perdure\.errors\.Invalid: The result of .*\.odd cannot be stored as JSON: a ", line)
+
+
+async def test_a_serializer_of_the_user_that_raises_is_in_the_traceback(world: World) -> None:
+    async def odd(_goal: Goal) -> Any:
+        return _Odd(number=1)
+
+    end = ended(await run(world, odd))
+    said = str(end.error and end.error.traceback)
+    assert _files(said) == ["test_tracebacks.py"]
+    assert "return number // 0" in said
+    assert re.match(r"perdure\.errors\.Invalid: The result of .*\.odd cannot be stored", said.splitlines()[-1])
+
+
+async def test_an_argument_that_cannot_be_stored_is_refused_without_the_frames_of_pydantic(world: World) -> None:
+    async def odd(goal: Goal) -> Any:
+        return await goal.step(_returns, _Unknown())
+
+    end = ended(await run(world, odd))
+    assert _files(str(end.error and end.error.traceback)) == ["test_tracebacks.py"]
+    with pytest.raises(Invalid) as caught:
+        arguments_to_json("returns", _returns, [_Unknown()], {})
+    assert (caught.value.__cause__, caught.value.__suppress_context__) == (None, True)
 
 
 def test_causes_and_contexts_come_first() -> None:
@@ -133,7 +200,7 @@ def test_a_source_that_cannot_be_read_costs_only_the_line(
     monkeypatch.chdir(tmp_path)
     Path("binary.py").write_bytes(os.urandom(1000) + b"\xff\xfe")
     code = compile("1 / 0", "x.py", "exec").replace(co_filename=name)
-    said = traceback_of(raised(lambda: exec(code)))
+    said = traceback_of(raised(lambda: run_untraced(code)))
     assert said.endswith("ZeroDivisionError: division by zero\n")
     said.encode()
 
@@ -198,6 +265,24 @@ def test_any_arguments_are_recorded_as_they_are_or_not_at_all(args: list[Any], t
     assert orjson.loads(payload)["error"].get("args") == failure.args
     assert failure.args is None or failure.args == [*args, text * times]
     assert len(str(failure.traceback).encode()) <= LONGEST_BYTES
+
+
+@given(st.dictionaries(_ANY_TEXT | st.integers(), _ANY_JSON, max_size=6), st.integers(0, 20_000))
+def test_any_attributes_are_recorded_as_they_are_or_left_out(given_: dict[Any, Any], times: int) -> None:
+    error = ValueError("a")
+    vars(error).update(given_, much="m" * times)
+    failure = failure_of(raised(lambda: _raise(error)), "here")
+    _, payload = encode(ToolOutput("a.1", ok=False, error=failure))
+    assert orjson.loads(payload)["error"].get("attributes") == failure.attributes
+    kept = failure.attributes or {}
+    assert all(vars(error)[name] == value for name, value in kept.items())
+    assert len(orjson.dumps(kept)) <= LONGEST_BYTES
+
+
+def test_attributes_are_kept_in_their_order_while_they_fit() -> None:
+    error = ValueError("a")
+    vars(error).update(code="first", body="b" * 17_000, last=[1], itself=error)
+    assert failure_of(error, "here").attributes == {"code": "first", "last": [1]}
 
 
 def _raise(error: BaseException) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from perdure.kernel.ports import GoalFilter, Summary, Worker
 from perdure.statuses import Status
-from perdure.store.goals.leases import GoalRange, Wanted
+from perdure.store.goals.leases import ClaimQuery, GoalRange
 from perdure.store.goals.rows import BY_START_KEY, POSTED, due_listing, listing
 from perdure.store.schema import metadata
 from tests.sql import PlainSql
@@ -58,7 +58,7 @@ def due(after: Summary | None = None, queue: str | None = None) -> str:
 
 def next_of(owner: str) -> str:
     """The same, for the open goal that a worker claims next; see also `test_claim_next`."""
-    wanted = Wanted(("server",), Worker("w", "host", "home", "boot"), {}, None, "1 = 0")
+    wanted = ClaimQuery(("server",), Worker("w", "host", "home", "boot"), {}, None, "1 = 0")
     return with_values(*GoalRange("open", "server", owner).first(wanted))
 
 

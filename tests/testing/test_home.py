@@ -342,6 +342,41 @@ async def test_work_of_a_flow_that_is_not_recorded_is_waited_for(p: TemporaryHom
     assert (await handle.result(timeout_s=5)).value == "slept"
 
 
+@flow
+async def failing_then_ticking(goal: Goal) -> list[str]:
+    await goal.options(effect="idempotent").step(failing_first, "first")
+    return await ticking.fn(goal, 2, 5)
+
+
+async def test_a_call_that_waits_for_the_clock_raises_and_the_goal_continues_in_the_background(own_url: str) -> None:
+    async with perdure.testing.home(database_url=own_url, now=START, patience_s=0.2) as p:
+        handle = await p.goals.start(failing_then_ticking)
+        await p.clock.advance(0)
+        for call in (p.goals.retry(handle.id), p.goals.resume(handle.id), p.goals.run(retrying)):
+            with pytest.raises(Unavailable, match=r"waits for the clock of this home.*create_task\(p\.goals\."):
+                await call
+        await p.clock.advance(30)
+        assert (await p.goals.get(handle.id)).status == "done"
+
+
+async def test_a_retry_in_a_task_ends_when_the_clock_is_advanced(p: TemporaryHome) -> None:
+    handle = await p.goals.start(failing_then_ticking)
+    await p.clock.advance(0)
+    call = asyncio.create_task(p.goals.retry(handle.id))
+    await p.clock.advance(10)
+    assert (await call).value == ["tick 0", "tick 1"]
+
+
+async def test_a_call_that_is_cancelled_interrupts_its_goal(p: TemporaryHome) -> None:
+    call = asyncio.create_task(p.goals.run(ticking, 1, 30))
+    await p.clock.advance(0)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    await p.clock.advance(60)
+    assert [goal.status for goal in await p.goals.list()] == ["done"]
+
+
 async def test_what_waits_says_until_when(p: TemporaryHome) -> None:
     with pytest.raises(GoalWaiting) as signal:
         await p.goals.run(waiting_long, "signal")
@@ -399,7 +434,7 @@ async def test_a_lease_outlives_a_day_of_the_clock(p: TemporaryHome) -> None:
 
 @pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), "1", True, None])
 async def test_what_is_not_a_time_is_invalid(p: TemporaryHome, seconds: float) -> None:
-    with pytest.raises(Invalid, match="0 or more seconds"):
+    with pytest.raises(Invalid, match="Invalid seconds: expected a number of at least 0"):
         await p.clock.advance(seconds)
     assert p.clock.now == START
 
@@ -522,7 +557,7 @@ async def test_a_replacement_ends_with_its_block_and_the_newest_counts(p: Tempor
 
 @pytest.mark.parametrize(("fn", "fake"), [(never, "text"), (None, never)])
 async def test_only_a_function_is_replaced_by_a_function(p: TemporaryHome, fn: object, fake: object) -> None:
-    with pytest.raises(Invalid, match="replaced by a function"):
+    with pytest.raises(Invalid, match="Expected a function"):
         p.replace(fn, fake)  # type: ignore[arg-type]
 
 

@@ -11,7 +11,7 @@ from perdure.kernel.events import ToolCall, ToolOutput
 from perdure.kernel.tool import CallContext, Tool
 from perdure.tools.exec.exec import ExecTool
 from perdure.tools.exec.pidfiles import Home, Note
-from perdure.tools.exec.processes import Birth, birth_of
+from perdure.tools.exec.processes import ProcessIdentity, identity_of
 
 _WORKER = os.environ.get("PYTEST_XDIST_WORKER", "only")
 """The tests of another worker run at the same time, and processes of a call are found by goal, call and home."""
@@ -29,9 +29,9 @@ def exec_tool(run_dir: Path, *, home_id: str = HOME_ID, kill_after_s: float = 0.
     return ExecTool(run_dir, lambda: home_id, kill_after_s=kill_after_s)
 
 
-def note_of(run_dir: Path, birth: Birth, *, home_id: str = HOME_ID) -> Note:
+def note_of(run_dir: Path, identity: ProcessIdentity, *, home_id: str = HOME_ID) -> Note:
     """The note of a process that runs for a home."""
-    return Note(birth, Home(home_id, str(run_dir.parent.resolve())))
+    return Note(identity, Home(home_id, str(run_dir.parent.resolve())))
 
 
 def call(
@@ -119,18 +119,18 @@ def notes(run_dir: Path) -> list[str]:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process lives; one that is dead and not buried does not."""
+    """Whether a process lives; one that is dead and not reaped does not."""
     stat = Path(f"/proc/{pid}/stat")
     if Path("/proc/self/stat").exists():
         return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
-    return birth_of(pid) is not None
+    return identity_of(pid) is not None
 
 
-def known(pid: int) -> Birth:
+def known(pid: int) -> ProcessIdentity:
     """Who has a pid."""
-    birth = birth_of(pid)
-    assert birth is not None
-    return birth
+    identity = identity_of(pid)
+    assert identity is not None
+    return identity
 
 
 async def begin(tool: Tool, context: CallContext, told: Fifo) -> tuple[asyncio.Task[ToolOutput], int]:

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from perdure.tools.exec import child, processes
-from perdure.tools.exec.child_watcher import Burial, pidfd_of
+from perdure.tools.exec.child_watcher import ChildWatcher, pidfd_of
 from perdure.tools.exec.command import parse_command
 from perdure.tools.exec.exec import ExecTool
 from perdure.tools.exec.pidfiles import note_path, read_note, write_note
-from perdure.tools.exec.process_tree import KILL_AFTER_S, CallTree, Sight
-from perdure.tools.exec.processes import Birth
+from perdure.tools.exec.process_tree import KILL_AFTER_S, CallTree, Scan
+from perdure.tools.exec.processes import ProcessIdentity
 from tests import children
 from tests.tools.calls import (
     CALL,
@@ -164,11 +164,11 @@ async def test_cancelling_twice_does_not_wait_for_a_tidy_end(run_dir: Path, work
 @pytest.mark.parametrize("has_pidfd", [True, False])
 async def test_the_end_of_a_child_is_told(has_pidfd: bool) -> None:
     process = subprocess.Popen(["sh", "-c", "read x; exit 3"], stdin=subprocess.PIPE)  # noqa: ASYNC220 (as exec does)
-    buried = Burial(process, pidfd_of(process.pid) if has_pidfd else None)
-    assert buried.exit_code is None
+    reaped = ChildWatcher(process, pidfd_of(process.pid) if has_pidfd else None)
+    assert reaped.exit_code is None
     process.communicate(b"\n")
-    await buried.wait()
-    assert buried.exit_code == 3
+    await reaped.wait()
+    assert reaped.exit_code == 3
 
 
 async def test_cancelling_at_any_moment_leaves_nothing(tool: ExecTool, workdir: Path, run_dir: Path) -> None:
@@ -229,8 +229,8 @@ async def test_after_a_kill_those_whose_leader_is_gone_are_ended_too(run_dir: Pa
 
 
 async def begin_and_die(workdir: Path) -> None:
-    def die(birth: Birth) -> None:
-        (workdir / "pid").write_text(f"{birth.pid}\n")
+    def die(identity: ProcessIdentity) -> None:
+        (workdir / "pid").write_text(f"{identity.pid}\n")
         os.kill(os.getpid(), signal.SIGKILL)
 
     child.start(parse_command(call(workdir, shell("touch ran")), HOME_ID)[0], [], die)
@@ -256,14 +256,17 @@ async def stranger() -> AsyncIterator[asyncio.subprocess.Process]:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda birth: replace(birth, started="1"),
-        lambda birth: replace(birth, boot_id="another"),
-        lambda birth: replace(birth, boot_id=""),
+        lambda identity: replace(identity, started="1"),
+        lambda identity: replace(identity, boot_id="another"),
+        lambda identity: replace(identity, boot_id=""),
     ],
     ids=["pid used again", "rebooted", "of an unknown boot"],
 )
 async def test_a_stranger_with_the_same_pid_is_never_touched(
-    tool: ExecTool, run_dir: Path, stranger: asyncio.subprocess.Process, change: Callable[[Birth], Birth]
+    tool: ExecTool,
+    run_dir: Path,
+    stranger: asyncio.subprocess.Process,
+    change: Callable[[ProcessIdentity], ProcessIdentity],
 ) -> None:
     write_note(note_path(run_dir, GOAL, CALL), note_of(run_dir, change(known(stranger.pid))))
     await tool.reap(GOAL, CALL)
@@ -289,7 +292,7 @@ async def test_strangers_in_a_session_without_a_leader_are_never_touched(
     leader = await asyncio.create_subprocess_exec("sh", "-c", line, cwd=workdir, start_new_session=True)
     await leader.wait()
     member = int(await told.line())
-    write_note(note_path(run_dir, GOAL, CALL), note_of(run_dir, Birth(leader.pid, "1", processes.boot_id())))
+    write_note(note_path(run_dir, GOAL, CALL), note_of(run_dir, ProcessIdentity(leader.pid, "1", processes.boot_id())))
     await tool.reap(GOAL, CALL)
     assert is_running(member)
     os.kill(member, signal.SIGKILL)
@@ -313,18 +316,18 @@ async def test_a_call_without_a_note_needs_no_reaping(tool: ExecTool, run_dir: P
 
 
 async def test_a_system_without_proc_is_asked_through_ps(stranger: asyncio.subprocess.Process) -> None:
-    by_ps = processes._look_with_ps(stranger.pid)
+    by_ps = processes._state_with_ps(stranger.pid)
     assert by_ps is not None
     assert by_ps[0] in "SR"
-    assert processes._look_with_ps(stranger.pid) == by_ps
+    assert processes._state_with_ps(stranger.pid) == by_ps
     assert stranger.pid in processes._pids_with_ps()
     stranger.kill()
     await stranger.wait()
-    assert processes._look_with_ps(stranger.pid) is None
-    assert processes.birth_of(stranger.pid) is None
+    assert processes._state_with_ps(stranger.pid) is None
+    assert processes.identity_of(stranger.pid) is None
 
 
 def test_a_system_that_does_not_answer_proves_nothing() -> None:
     assert processes.printed("/no/such/program") == ""
     assert processes.boot_id()
-    assert CallTree(replace(known(os.getpid()), boot_id=""), [], is_child=False).look() == Sight()
+    assert CallTree(replace(known(os.getpid()), boot_id=""), [], is_child=False).scan() == Scan()

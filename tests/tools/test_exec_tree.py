@@ -12,8 +12,8 @@ import pytest
 from perdure.kernel.run_context import RunContext
 from perdure.tools.exec.child import PATIENCE_S
 from perdure.tools.exec.exec import ExecTool
-from perdure.tools.exec.process_tree import KILL_AFTER_S, CallTree, Sight
-from perdure.tools.exec.processes import birth_of, lineage_of
+from perdure.tools.exec.process_tree import KILL_AFTER_S, CallTree, Scan
+from perdure.tools.exec.processes import identity_of, lineage_of
 from tests import children
 from tests.tools.calls import (
     CALL,
@@ -168,12 +168,12 @@ async def test_one_that_was_seen_once_is_known_though_it_clears_its_environment_
     )
     pid = int(await told.line())
     tree = CallTree(known(os.getpid()), [f"PERDURE_IDEMPOTENCY_KEY={GOAL}/{CALL}"], is_child=False)
-    assert pid in tree.look().living
+    assert pid in tree.scan().living
     gate.let_go()
     async with asyncio.timeout(20):
         while b"PERDURE" in Path(f"/proc/{pid}/environ").read_bytes():  # noqa: ASYNC110 (another process does it)
             await asyncio.sleep(0.01)
-    assert pid in tree.look().living
+    assert pid in tree.scan().living
     process.kill()
     await process.wait()
 
@@ -188,9 +188,9 @@ def test_the_lineage_of_a_process_is_its_own() -> None:
     seen = lineage_of(os.getpid())
     assert seen is not None
     assert (seen.parent, seen.group, seen.is_living) == (os.getppid(), os.getpgid(0), True)
-    birth = birth_of(os.getpid())
-    assert birth is not None
-    assert seen.started == birth.started
+    identity = identity_of(os.getpid())
+    assert identity is not None
+    assert seen.started == identity.started
 
 
 HOPPER = """
@@ -226,5 +226,5 @@ async def test_a_process_that_keeps_forking_into_new_sessions_is_ended(
 
 
 def test_a_tree_that_has_left_its_session_and_still_moves_has_not_ended() -> None:
-    assert Sight().is_empty(None)
-    assert not Sight(is_moving=True).is_empty(Sight(is_moving=True))
+    assert Scan().is_empty(None)
+    assert not Scan(is_moving=True).is_empty(Scan(is_moving=True))

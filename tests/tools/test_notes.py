@@ -8,7 +8,7 @@ import pytest
 
 from perdure import Conflict
 from perdure.tools.exec.pidfiles import Home, Note, note_path, read_note, write_note
-from perdure.tools.exec.processes import Birth
+from perdure.tools.exec.processes import ProcessIdentity
 from tests.tools.calls import CALL, GOAL, HOME_ID, LONG_S, call, exec_tool, is_running, known, note_of, notes, shell
 
 
@@ -25,7 +25,7 @@ def test_a_folder_is_no_note(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("home", [None, Home("h1", "/home/of/perdure")])
 def test_a_note_is_read_as_it_was_written(tmp_path: Path, home: Home | None) -> None:
-    note = Note(Birth(7, "1", "b"), home)
+    note = Note(ProcessIdentity(7, "1", "b"), home)
     write_note(tmp_path / "call.json", note)
     assert read_note(tmp_path / "call.json") == note
 
@@ -40,16 +40,16 @@ async def running() -> AsyncIterator[asyncio.subprocess.Process]:
     await process.wait()
 
 
-def of_another_id(run_dir: Path, birth: Birth) -> Note:
-    return note_of(run_dir, birth, home_id="other")
+def of_another_id(run_dir: Path, identity: ProcessIdentity) -> Note:
+    return note_of(run_dir, identity, home_id="other")
 
 
-def of_another_place(_run_dir: Path, birth: Birth) -> Note:
-    return Note(birth, Home(HOME_ID, "/somewhere/else"))
+def of_another_place(_run_dir: Path, identity: ProcessIdentity) -> Note:
+    return Note(identity, Home(HOME_ID, "/somewhere/else"))
 
 
-def of_an_older_version(_run_dir: Path, birth: Birth) -> Note:
-    return Note(birth, None)
+def of_an_older_version(_run_dir: Path, identity: ProcessIdentity) -> Note:
+    return Note(identity, None)
 
 
 FOREIGN = pytest.mark.parametrize("make", [of_another_id, of_another_place, of_an_older_version])
@@ -57,7 +57,7 @@ FOREIGN = pytest.mark.parametrize("make", [of_another_id, of_another_place, of_a
 
 @FOREIGN
 async def test_what_another_home_has_noted_is_left_alone_and_named(
-    run_dir: Path, running: asyncio.subprocess.Process, make: Callable[[Path, Birth], Note]
+    run_dir: Path, running: asyncio.subprocess.Process, make: Callable[[Path, ProcessIdentity], Note]
 ) -> None:
     write_note(note_path(run_dir, GOAL, CALL), make(run_dir, known(running.pid)))
     with pytest.raises(Conflict, match=rf"{running.pid} still runs for .* home"):
@@ -68,7 +68,7 @@ async def test_what_another_home_has_noted_is_left_alone_and_named(
 
 @FOREIGN
 async def test_a_note_of_another_home_whose_process_is_gone_is_in_nobodys_way(
-    run_dir: Path, running: asyncio.subprocess.Process, make: Callable[[Path, Birth], Note]
+    run_dir: Path, running: asyncio.subprocess.Process, make: Callable[[Path, ProcessIdentity], Note]
 ) -> None:
     write_note(note_path(run_dir, GOAL, CALL), make(run_dir, known(running.pid)))
     running.kill()

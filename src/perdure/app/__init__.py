@@ -9,9 +9,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from perdure.app.composition import Perdure, look_into_home, open_ephemeral, open_home, resume_lines_of
+    from perdure.app.composition import (
+        Perdure,
+        look_into_home,
+        open_ephemeral,
+        open_home,
+        open_unchanged,
+        resume_lines_of,
+    )
 
-__all__ = ["Perdure", "look_into_home", "open_ephemeral", "open_home", "resume_lines_of"]
+__all__ = ["Perdure", "look_into_home", "open_ephemeral", "open_home", "open_unchanged", "resume_lines_of"]
 
 
 def _public(name: str) -> Any:

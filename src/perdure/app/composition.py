@@ -1,4 +1,4 @@
-"""The composition root: opens a home, wires adapters to ports, and hands out what every surface calls."""
+"""The composition root: opens a home, and wires adapters to ports for every surface."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ from perdure.app.home.script_interrupts import report_interrupt, resume_lines
 from perdure.errors import NotFound
 from perdure.files.folders import ensure_folder
 from perdure.settings import Settings, load_settings
-from perdure.store.backup.places import Places, has_unfinished_restore
+from perdure.store.backup.places import Places, has_unfinished_restore, is_restore_pending
 from perdure.store.client import DatabaseClient
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ class Perdure:
         return self._goals
 
     def _make_goals(self) -> "Goals":
+        from perdure.app.goals.arguments.policies import default_policy
         from perdure.app.goals.goals import Goals
-        from perdure.app.goals.policies import default_policy
 
         settings = self.settings
         goals = Goals(
@@ -78,7 +78,7 @@ class Perdure:
     def _make_model_goals(self) -> "ModelGoals":
         from perdure.app.models.model_goals import ModelGoals
 
-        return ModelGoals(lambda: self.bots, lambda: self.models.client, self.settings.models)
+        return ModelGoals(lambda: self.bots, lambda: self.models.client, self.settings, lambda: self.memory)
 
     def _leases(self) -> "Leases":
         from perdure.app.home.system import SystemClock, is_dead
@@ -87,7 +87,7 @@ class Perdure:
 
     @property
     def memory(self) -> "HomeMemory":
-        """The memory of this home; it uses the database for the keys of calls, and for nothing else."""
+        """The memory of this home; it uses the database only for the keys of calls."""
         if self._memory is None:
             from perdure.app.memory.memory import HomeMemory
 
@@ -98,9 +98,11 @@ class Perdure:
     def forge(self) -> "Forge":
         """The builder of this home."""
         if self._forge is None:
+            from perdure.app.builder.engines import Engines
             from perdure.app.builder.forge import open_forge
 
-            self._forge = open_forge(self.database, self.settings.bots_dir, self.skills)
+            engines = Engines(self.settings.models, lambda: self.models.client)
+            self._forge = open_forge(self.database, self.settings.bots_dir, self.skills, engines)
         return self._forge
 
     @property
@@ -123,7 +125,7 @@ class Perdure:
 
     @property
     def models(self) -> "Models":
-        """The models that goals of this home can ask."""
+        """The models for goals of this home."""
         if self._models is None:
             from perdure.app.models.models import Models
 
@@ -132,13 +134,13 @@ class Perdure:
 
     @property
     def keys(self) -> "IdempotencyKeys":
-        """The calls that were made under a key."""
+        """The idempotency keys of calls."""
         from perdure.store.idempotency import SqlIdempotencyKeys
 
         return SqlIdempotencyKeys(self.database)
 
     async def close(self) -> None:
-        """Interrupt and release the goals that run here; the database stays open for its opener."""
+        """Interrupt and release the goals that run here; the caller closes the database."""
         if self._memory is not None:
             await self._memory.close()
         if self._goals is not None:
@@ -155,9 +157,9 @@ class Perdure:
         app: str | None = None,
         recover: bool = False,
     ) -> "AbstractAsyncContextManager[Perdure]":
-        """Open a home for the time of an `async with` block; it is created if it does not exist.
+        """Open a home inside an `async with` block; it is created if it does not exist.
 
-        `app` is the name of the application that embeds Perdure: goals that are started here are in its queue. With
+        `app` is the name of the application that embeds Perdure: goals that it starts are in its queue. With
         `recover`, this process resumes goals of that queue that no live worker holds, and goals that are due.
 
         Raises: Invalid when `app` is not 1 to 40 characters of a-z, 0-9, `_` and `-`, or `recover` is given without it.
@@ -177,13 +179,13 @@ async def _open_for_program(flags: dict[str, str | None], app: str | None, *, re
 
 
 def resume_lines_of(p: Perdure) -> Sequence[str]:
-    """Say how to resume the goals of a home that were interrupted."""
+    """Return lines with the commands that resume the interrupted goals of a home."""
     return resume_lines(p.goals.interrupted(), p.goals.named_home)
 
 
 @asynccontextmanager
 async def look_into_home(settings: Settings, *, debug: bool = False) -> AsyncIterator[Perdure]:
-    """Open a home to look at it: an older database stays as it is, and where there is none at all, one is made."""
+    """Open a home to read it: an older database is not migrated, and a missing one is created."""
     is_new = not DatabaseClient.exists(settings.database_url)
     async with open_home(settings, migrate=is_new, debug=debug) as p:
         if (await p.database.health()).version > 0:
@@ -194,18 +196,30 @@ async def look_into_home(settings: Settings, *, debug: bool = False) -> AsyncIte
 
 
 @asynccontextmanager
+async def open_unchanged(settings: Settings) -> AsyncIterator[Perdure]:
+    """Open a home without creating, migrating or restoring anything.
+
+    Raises: NotFound when the home or database does not exist, or a restore was interrupted.
+    """
+    if not settings.home.is_dir() or is_restore_pending(settings.home):
+        raise NotFound(f"No home at {settings.home}, or a restore of it was interrupted.")
+    async with open_home(settings, migrate=False, must_exist=True) as p:
+        yield p
+
+
+@asynccontextmanager
 async def open_home(
     settings: Settings, *, migrate: bool = True, must_exist: bool = False, debug: bool = False, queue: str = "cli"
 ) -> AsyncIterator[Perdure]:
-    """Open the home that the settings name; a restore that was interrupted is finished first.
+    """Open the home of the settings; an interrupted restore is finished first.
 
-    Raises: NotFound when it must exist and there is no database; what `DatabaseClient.create` raises.
+    Raises: NotFound when the database must exist and does not; otherwise as `DatabaseClient.create`.
     """
     if not must_exist:
         ensure_folder(settings.home)
     await asyncio.to_thread(_finish_restore, restore_places(settings))
     if must_exist and not DatabaseClient.exists(settings.database_url):
-        raise NotFound(f"There is no database at {settings.database_url}. `perdure db migrate` makes one.")
+        raise NotFound(f"No database at {settings.database_url}. `perdure db migrate` creates one.")
     async with await DatabaseClient.create(settings.database_url, migrate=migrate, debug=debug) as database:
         p = Perdure(settings, database, queue=queue)
         try:
@@ -223,7 +237,7 @@ def _finish_restore(places: Places) -> None:
 
 @asynccontextmanager
 async def open_ephemeral() -> AsyncIterator["Goals"]:
-    """Open goals that are kept in memory alone; nothing is left when the block ends."""
+    """Open goals that are stored only in memory, until the end of the block."""
     from perdure.app.goals.goals import Goals
     from perdure.store.goals.memory_state_store import InMemoryStateStore
 

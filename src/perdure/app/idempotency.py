@@ -1,13 +1,13 @@
-"""A call with a key is done once, however often it is repeated; a repeat is answered with what there is now.
+"""Idempotency: a call with a key is executed once. A repeated call returns the current state of its subject.
 
-Where the key is committed decides what a crash leaves, so there is one way for each place of a change:
+A crash may separate the key from the change, so the order of their commits depends on the kind of change:
 
-- in the transaction of the change (`in_change`): both are there, or neither;
-- before it (`kept_first`): for a change that finds itself when it is repeated, such as a file or a goal's event;
-- after it (`kept_last`): for one that does no harm when it is done again, such as resuming a goal;
-- around it (`settled`): for one that is given a name first, and has an answer to repeat.
+- in one transaction (`in_change`): both are committed, or neither;
+- key first (`keep_first`): for a change that detects its own earlier execution, such as a file or a goal's event;
+- key last (`keep_last`): for a change that may be repeated safely, such as resuming a goal;
+- around the change (`settle`): for a change with an id that is chosen first, and a result that a repeat returns.
 
-The same key with another body is `KeyTaken`. A rejected call has changed nothing, and leaves its key free.
+The same key with another body raises `KeyTaken`. A rejected call has changed nothing, and frees its key.
 """
 
 from collections.abc import Awaitable, Callable
@@ -17,20 +17,22 @@ from typing import TypeVar
 from perdure.errors import Conflict, Denied, Exhausted, Invalid, NotFound
 from perdure.kernel.ports import IdempotencyKeys, IdempotentCall
 
+__all__ = ["Idempotency", "IdempotentCall"]
+
 T = TypeVar("T")
 _ANSWER = "\t"
-"""Marks an answer; what is chosen for a change has no control characters."""
+"""Marks an answer; a chosen id has no control characters."""
 _REJECTED = (Invalid, NotFound, Conflict, Denied, Exhausted)
 
 
 class Idempotency:
-    """Does calls once, by the keys that a store holds. A call of None has no key, and is simply done."""
+    """Executes calls once, by the keys in a store. A call of None has no key, and is always executed."""
 
     def __init__(self, keys: IdempotencyKeys) -> None:
         self._keys = keys
 
     async def known(self, call: IdempotentCall | None) -> IdempotentCall | None:
-        """Return the same call, if it was made before.
+        """Return the stored call with the same key, if any.
 
         Raises: KeyTaken
         """
@@ -44,9 +46,9 @@ class Idempotency:
     async def in_change(
         self, call: IdempotentCall | None, change: Callable[[], Awaitable[T]], present: Callable[[str], Awaitable[T]]
     ) -> T:
-        """Do a change that stores the call in its own transaction; a repeat gets the present state of its subject.
+        """Execute a change that commits the key in its transaction; a repeat returns the current state of its subject.
 
-        Raises: KeyTaken; what the change raises.
+        Raises: KeyTaken; the errors of the change.
         """
         if (known := await self.known(call)) is not None:
             return await present(known.subject)
@@ -55,12 +57,12 @@ class Idempotency:
         except Conflict:
             if (known := await self.known(call)) is None:
                 raise
-            return await present(known.subject)  # the same call, made twice at the same moment
+            return await present(known.subject)  # the same call, made twice at the same time
 
-    async def kept_first(self, call: IdempotentCall | None, subject: str, change: Callable[[], Awaitable[T]]) -> T:
-        """Keep the key of a call, then do its change, also when it was kept before: a change finds what it has done.
+    async def keep_first(self, call: IdempotentCall | None, subject: str, change: Callable[[], Awaitable[T]]) -> T:
+        """Store the key of a call, then execute its change, also in a repeat: a change detects its earlier execution.
 
-        Raises: KeyTaken; what the change raises.
+        Raises: KeyTaken; the errors of the change.
         """
         if call is None:
             return await change()
@@ -71,16 +73,16 @@ class Idempotency:
             await self._keys.forget(call)
             raise
 
-    async def kept_last(
+    async def keep_last(
         self,
         call: IdempotentCall | None,
         subject: str,
         change: Callable[[], Awaitable[T]],
         present: Callable[[], Awaitable[T]],
     ) -> T:
-        """Do a change unless it was done, then keep the key: a caller that dies in between does it again.
+        """Execute a change unless its key is stored, then store the key: a repeat after a crash executes it.
 
-        Raises: KeyTaken; what the change raises.
+        Raises: KeyTaken; the errors of the change.
         """
         if await self.known(call) is not None:
             return await present()
@@ -89,14 +91,15 @@ class Idempotency:
             call.require_same(await self._keys.keep(replace(call, subject=subject)))
         return done
 
-    async def settled(
+    async def settle(
         self, call: IdempotentCall, chosen: str, change: Callable[[str], Awaitable[str]]
     ) -> tuple[str, bool]:
-        """Keep what was chosen for a change, do it, and keep its answer; return that, and whether it was kept before.
+        """Store the id that was chosen for a change, execute it, and store its answer.
 
-        A repeat that finds no answer does the change with what was chosen first, and the change finds itself.
+        Returns the answer, and whether it was stored before. A repeat without a stored answer executes the change with
+        the first chosen id, so the change detects its earlier execution.
 
-        Raises: KeyTaken; what the change raises.
+        Raises: KeyTaken; the errors of the change.
         """
         kept = await self._keys.keep(replace(call, subject=chosen))
         call.require_same(kept)

@@ -1,8 +1,8 @@
-"""Bots: what one is on disk, and how its files are read, written, merged, explained and packed.
+"""Bots on disk: reads, writes, merges, explains and packs their files.
 
-Nothing here knows of a database or of an interview; versions come in as texts. May import: kernel, settings,
-failpoints, errors.
+Independent of the database and of interviews: versions are passed as texts. May import: kernel, settings, failpoints,
+errors.
 """
 
 LOCK_FILE = ".lock"
-"""What is locked, in the folder of all bots, by those who write there or to the folder of the skills."""
+"""Lock file in the folder of all bots; writers of bots and of skills hold it."""

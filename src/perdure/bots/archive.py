@@ -1,4 +1,4 @@
-"""A bot as one file: a zip of its texts, and a manifest with the SHA-256 of each. It is data; nothing of it is run."""
+"""Archives of bots: a zip with the texts, and a manifest with their SHA-256. Nothing in an archive is run."""
 
 import io
 import json
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from perdure.bots.bot import MOST_FILES, parse_bot
-from perdure.bots.documents import MAX_BYTES, decoded
+from perdure.bots.documents import MAX_BYTES, decode_text
 from perdure.bots.folder import NEW, require_bot_path
 from perdure.errors import Damaged, Invalid, NotFound, from_os_error
 from perdure.text.strict_json import PAYLOAD, parse_json
@@ -29,7 +29,7 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class PackedBot:
-    """What an archive holds."""
+    """The contents of an archive."""
 
     slug: str
     config: Mapping[str, Any]
@@ -37,7 +37,7 @@ class PackedBot:
 
 
 def pack_bot(bot: PackedBot) -> bytes:
-    """Return the bytes of an archive; the same bot always gives the same bytes."""
+    """Return the bytes of an archive; the same bot always returns the same bytes."""
     files = {path: text.encode() for path, text in sorted(bot.files.items()) if not path.endswith(NEW)}
     manifest = {
         "format": FORMAT,
@@ -56,9 +56,9 @@ def pack_bot(bot: PackedBot) -> bytes:
 
 
 def read_archive(path: Path) -> PackedBot:
-    """Read an archive from a file; nothing is written.
+    """Read an archive from a file.
 
-    Raises: NotFound; Invalid when it holds what no archive of ours does; Damaged when it is not whole; Denied.
+    Raises: NotFound; Invalid when it is not an archive of a bot; Damaged when it is incomplete or altered; Denied.
     """
     try:
         if not path.is_file():
@@ -71,30 +71,30 @@ def read_archive(path: Path) -> PackedBot:
 
 
 def unpack_bot(data: bytes, name: str) -> PackedBot:
-    """Read an archive, and the bot in it.
+    """Read an archive, and validate the bot in it.
 
-    Raises: Invalid when it holds what no archive of ours does; Damaged when it is not whole.
+    Raises: Invalid when it is not an archive of a bot; Damaged when it is incomplete or altered.
     """
     if len(data) > MAX_ARCHIVE_BYTES:
         raise Invalid(f"{name} is larger than {MAX_ARCHIVE_BYTES >> 20} MiB.")
-    with _damaged(name), zipfile.ZipFile(io.BytesIO(data)) as archive:
+    with _archive_errors(name), zipfile.ZipFile(io.BytesIO(data)) as archive:
         contents = dict(_contents(archive, name))
     if MANIFEST not in contents:
         raise Invalid(f"{name} is not an archive of a bot: {MANIFEST} is missing.")
     slug, config, hashes = _read_manifest(contents.pop(MANIFEST), name)
     if {path: sha256(each).hexdigest() for path, each in contents.items()} != hashes:
-        raise Damaged(f"{name} does not hold what its manifest says. Export the bot again.")
-    files = {path: decoded(each, f"{name}: {path}") for path, each in contents.items()}
+        raise Damaged(f"The files in {name} do not match its manifest. Export the bot again.")
+    files = {path: decode_text(each, f"{name}: {path}") for path, each in contents.items()}
     parse_bot(slug, files)
     return PackedBot(slug, config, files)
 
 
 def _contents(archive: zipfile.ZipFile, name: str) -> Iterator[tuple[str, bytes]]:
-    """Go through an archive, and refuse whatever is not simply a file of a bot."""
+    """Yield the files of an archive. Raises: Invalid for an entry that is not a regular file of a bot."""
     entries = archive.infolist()
     names = [entry.filename for entry in entries]
     if len(entries) > MOST_FILES + 1 or len(set(names)) != len(names):
-        raise Invalid(f"{name} holds a file twice, or more than {MOST_FILES} files.")
+        raise Invalid(f"{name} contains a file twice, or more than {MOST_FILES} files.")
     left = MAX_ALL_BYTES
     for entry in entries:
         _require_plain(entry, name)
@@ -102,20 +102,20 @@ def _contents(archive: zipfile.ZipFile, name: str) -> Iterator[tuple[str, bytes]
             data = stream.read(MAX_BYTES + 1)
         left -= len(data)
         if len(data) > MAX_BYTES or left < 0:
-            raise Invalid(f"{name} holds {entry.filename!r}, which makes it too large for a bot.")
+            raise Invalid(f"{name} is too large for a bot, at {entry.filename!r}.")
         yield entry.filename, data
 
 
 def _require_plain(entry: zipfile.ZipInfo, name: str) -> None:
-    kind = entry.external_attr >> 28  # the upper half is the mode of Unix, if there is one
-    is_packed_as_ours = entry.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) and not entry.flag_bits & 1
-    if entry.filename.endswith(NEW) or kind not in (0, 0o10) or not is_packed_as_ours:
-        raise Invalid(f"{name} holds {entry.filename[:200]!r}, which is not a regular file of a bot.")
+    kind = entry.external_attr >> 28  # the upper half is the Unix mode, or 0
+    is_supported = entry.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) and not entry.flag_bits & 1
+    if entry.filename.endswith(NEW) or kind not in (0, 0o10) or not is_supported:
+        raise Invalid(f"{name} contains {entry.filename[:200]!r}, which is not a regular file of a bot.")
     try:
         if entry.filename != MANIFEST:
             require_bot_path(entry.filename)
     except Invalid as error:
-        raise Invalid(f"{name} holds {entry.filename[:200]!r}, which does not belong into an archive.") from error
+        raise Invalid(f"{name} contains {entry.filename[:200]!r}, which is not a file of a bot.") from error
 
 
 def _read_manifest(data: bytes, name: str) -> tuple[str, Mapping[str, Any], Mapping[str, str]]:
@@ -136,10 +136,10 @@ def _read_manifest(data: bytes, name: str) -> tuple[str, Mapping[str, Any], Mapp
 
 
 @contextmanager
-def _damaged(name: str) -> Iterator[None]:
+def _archive_errors(name: str) -> Iterator[None]:
     try:
         yield
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError, struct.error) as error:
-        raise Damaged(f"{name} is not a whole archive of a bot: {error}.") from error
+        raise Damaged(f"{name} is an incomplete archive of a bot: {error}.") from error
     except (NotImplementedError, RuntimeError) as error:
-        raise Invalid(f"{name} is packed in a way that is not ours: {error}.") from error
+        raise Invalid(f"{name} is packed in an unsupported way: {error}.") from error

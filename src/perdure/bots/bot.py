@@ -1,4 +1,4 @@
-"""A bot, as its files say it is: who it is, what answers for it, whom it works for, and what it can do."""
+"""A bot as its files define it: soul, identity with model settings, user, and skills."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,13 +17,16 @@ SKILLS = "skills.toml"
 FILES = (SOUL, IDENTITY, USER, SKILLS)
 MOST_FILES = len(FILES) + MOST_SKILLS
 BUILT_IN = "builtin"
-"""The provider, and the model, of a bot that needs none."""
+"""The provider and the model of a bot without a model."""
 LONGEST_CATEGORY = 50
+RECALLS = ("own", "project", "all")
+"""Which records a bot may recall: its own, those of the project that it works in, all."""
+RECALL = ("own", "project")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """What answers for a bot, and how freely."""
+    """The model of a bot, and its sampling settings."""
 
     model: str
     """`provider:name`, or `builtin`."""
@@ -37,17 +40,19 @@ class ModelSettings:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """How a bot appears, and what answers for it."""
+    """The display name, category and model of a bot."""
 
     display_name: str
     category: str
     model_settings: ModelSettings
     body: str
+    recall: tuple[str, ...] = RECALL
+    """Which records of the memory it may recall."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bot:
-    """A bot, as its files say it is. `prompt()` and `model_settings` are all that is needed to run it."""
+    """A bot as its files define it. `prompt()` and `model_settings` are enough to run it."""
 
     slug: str
     soul: Soul
@@ -57,42 +62,50 @@ class Bot:
 
     @property
     def name(self) -> str:
-        """What the bot is called."""
+        """The display name."""
         return self.identity.display_name
 
     @property
     def category(self) -> str:
-        """What kind of bot it is."""
+        """The category."""
         return self.identity.category
 
     @property
+    def recall(self) -> tuple[str, ...]:
+        """Which records of the memory the bot may recall."""
+        return self.identity.recall
+
+    @property
     def model_settings(self) -> ModelSettings:
-        """Which model answers, and how freely."""
+        """The model and its sampling settings."""
         return self.identity.model_settings
 
     def prompt(self, *, with_instructions: bool = True) -> str:
-        """Return the system prompt: soul, identity, user and skills, or only what the skills are for."""
+        """Return the system prompt: soul, identity, user, and skills.
+
+        Without instructions, the skills are only listed, each with its description.
+        """
         traits = f"\nYour traits: {', '.join(self.soul.traits)}." if self.soul.traits else ""
         parts = [
             f"You are {self.soul.name}.\nYour tone: {self.soul.tone}.{traits}",
             self.soul.body,
             self.identity.body,
             self.user,
-            *([self._skills_whole()] if with_instructions else [self._skills_listed()]),
+            *([self._full_skills()] if with_instructions else [self._skill_list()]),
         ]
         return "\n\n".join(part for part in parts if part) + "\n"
 
-    def _skills_whole(self) -> str:
+    def _full_skills(self) -> str:
         texts = (f"# Skill: {skill.name}\n\n{skill.description}\n\n{skill.instructions}" for skill in self.skills)
         return "\n\n".join(texts)
 
-    def _skills_listed(self) -> str:
+    def _skill_list(self) -> str:
         listed = "\n".join(f"- {skill.name}: {skill.description}" for skill in self.skills)
-        return f"# Skills\n\nLoad one with `load_skill` before you use it.\n\n{listed}" if listed else ""
+        return f"# Skills\n\nLoad a skill with `load_skill` before you use it.\n\n{listed}" if listed else ""
 
 
 def skill_path(name: str) -> str:
-    """Return where the text of a skill lies within the folder of a bot.
+    """Return the path of the text of a skill within the folder of a bot.
 
     Raises: Invalid
     """
@@ -100,7 +113,7 @@ def skill_path(name: str) -> str:
 
 
 def parse_bot(slug: str, texts: Mapping[str, str]) -> Bot:
-    """Read a bot from the texts of its files, by their path within its folder.
+    """Parse a bot from the texts of its files, by their path within its folder.
 
     Raises: Invalid, naming the file.
     """
@@ -118,7 +131,7 @@ def parse_bot(slug: str, texts: Mapping[str, str]) -> Bot:
 
 
 def parse_identity(text: str, name: str) -> Identity:
-    """Read the text of an IDENTITY.md. The provider may stand in the model, beside it, or both.
+    """Parse the text of an IDENTITY.md. The provider is part of `model`, or a key of its own, or both.
 
     Raises: Invalid, naming the file.
     """
@@ -136,7 +149,18 @@ def parse_identity(text: str, name: str) -> Identity:
             max_tokens=fields.whole_number("max_tokens", 1, 1_000_000),
         ),
         body=document.body.strip(),
+        recall=_recall(fields),
     )
+
+
+def _recall(fields: Fields) -> tuple[str, ...]:
+    if fields.document.front.get("recall") is None:
+        return RECALL
+    found = fields.texts("recall", len(RECALLS))
+    unknown = next((each for each in found if each not in RECALLS), None)
+    if unknown is not None:
+        raise fields.wrong("recall", f"is a list of {', '.join(RECALLS)}; found {unknown!r}")
+    return found
 
 
 def _skills(slug: str, texts: Mapping[str, str]) -> tuple[Skill, ...]:

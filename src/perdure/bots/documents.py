@@ -1,7 +1,7 @@
 """Texts with front matter: YAML between two lines of `---`, then Markdown.
 
-Values come and go through the YAML library, never by formatting. No aliases, no tags, no key twice, bounded sizes: a
-small text cannot become a large value.
+Values are read and written by the YAML library, never by formatting strings. Aliases, tags and duplicate keys are
+rejected and sizes are bounded, so that a small text cannot become a large value.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ _LIMITS = YamlLimits(deepest=8, most_values=2_000, resolves_scalars=True)
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text with front matter, taken apart."""
+    """The parts of a text with front matter."""
 
     front: Mapping[str, Any]
     body: str
@@ -33,8 +33,8 @@ class Document:
     """The first and the last line of each key, counted from 1 in the whole text."""
 
 
-def decoded(data: bytes, name: str) -> str:
-    """Return the text of a file: without a byte-order mark, its lines ended by a line feed alone.
+def decode_text(data: bytes, name: str) -> str:
+    """Decode the text of a file; drop a byte-order mark and convert line ends to line feeds.
 
     Raises: Invalid, naming the file, when it is not text or too large.
     """
@@ -48,7 +48,7 @@ def decoded(data: bytes, name: str) -> str:
 
 
 def require_text(text: str, name: str) -> str:
-    """Return a text that a file may hold.
+    """Return a text that can be stored in a file.
 
     Raises: Invalid
     """
@@ -63,25 +63,25 @@ def require_text(text: str, name: str) -> str:
 
 
 def read_document(text: str, name: str) -> Document:
-    """Take a text with front matter apart.
+    """Parse a text with front matter.
 
     Raises: Invalid, naming the file and where possible the line.
     """
     lines = text.split("\n")
     end = next((at for at, line in enumerate(lines) if at and line.rstrip() == FENCE), None)
     if lines[0].rstrip() != FENCE or end is None:
-        raise Invalid(f"{name}:1: Front matter was expected: keys and values between two lines of {FENCE}.")
+        raise Invalid(f"{name}:1: Expected front matter: keys and values between two lines of {FENCE}.")
     front, spans = _read_front("\n".join(lines[1:end]) + "\n", name)
-    return Document(front, "\n".join(lines[end + 1 :]), _trimmed(spans, lines, end))
+    return Document(front, "\n".join(lines[end + 1 :]), _key_ranges(spans, lines, end))
 
 
 def write_document(front: Mapping[str, Any], body: str) -> str:
-    """Write a text with front matter."""
-    return f"{FENCE}\n{dumped(front)}{FENCE}\n{body}"
+    """Return a text with front matter."""
+    return f"{FENCE}\n{dump_yaml(front)}{FENCE}\n{body}"
 
 
-def dumped(front: Mapping[str, Any]) -> str:
-    """Write values as YAML, a line or more for each key."""
+def dump_yaml(front: Mapping[str, Any]) -> str:
+    """Return values as YAML, with one or more lines for each key."""
     return yaml.safe_dump(
         dict(front), allow_unicode=True, default_flow_style=False, sort_keys=False, width=float("inf")
     )
@@ -98,8 +98,8 @@ def _read_front(text: str, name: str) -> tuple[dict[str, Any], dict[str, int]]:
     return values, {key.value: key.start_mark.line + _FRONT_LINE for key, _ in root.value}
 
 
-def _trimmed(starts: Mapping[str, int], lines: list[str], end: int) -> dict[str, tuple[int, int]]:
-    """Give each key its last line: before the next key, and before comments that stand in front of that."""
+def _key_ranges(starts: Mapping[str, int], lines: list[str], end: int) -> dict[str, tuple[int, int]]:
+    """Return the first and last line of each key; comments before the next key belong to that one."""
     order = [*starts.values(), end + 1]
     spans = {}
     for (key, start), after in zip(starts.items(), order[1:], strict=True):

@@ -1,4 +1,4 @@
-"""The values of front matter: of the right type and size, or an error that names the file and the line."""
+"""Reads values of front matter and validates their type and size; errors name the file and the line."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +9,7 @@ from perdure.errors import Invalid
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The front matter of one file; keys that are never read belong to the person."""
+    """The front matter of one file; unknown keys belong to the person and are not validated."""
 
     document: Document
     name: str

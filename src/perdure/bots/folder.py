@@ -1,4 +1,4 @@
-"""The folder of a bot: its files read and replaced without following a link, and without leaving it."""
+"""The folder of a bot: reads and replaces its files without following links or leaving the folder."""
 
 import errno
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from perdure import failpoints
 from perdure.bots.bot import FILES, SKILLS, Bot, parse_bot, skill_path
-from perdure.bots.documents import MAX_BYTES, decoded
+from perdure.bots.documents import MAX_BYTES, decode_text
 from perdure.bots.skills import parse_skill_list
 from perdure.bots.slugs import require_slug
 from perdure.errors import Invalid, NotFound, PerdureError, from_os_error
@@ -19,7 +19,7 @@ from perdure.files.fsync import fsync_folder
 from perdure.files.opening import is_regular, open_file
 
 NEW = ".new"
-"""What is put behind the name of a file that is ours, beside the one that a person wrote."""
+"""Suffix of a generated file that conflicts with hand edits, beside the edited file."""
 _OLD = re.compile(r"\.old(?:-\d+)?\Z")
 _PATH = re.compile(r"(?:SOUL\.md|IDENTITY\.md|USER\.md|skills\.toml|skills/(?P<skill>[a-z0-9-]+)/SKILL\.md)(?:\.new)?")
 
@@ -27,7 +27,7 @@ _PATH = re.compile(r"(?:SOUL\.md|IDENTITY\.md|USER\.md|skills\.toml|skills/(?P<s
 def require_bot_path(path: str) -> str:
     """Return a path that a file of a bot may have within its folder.
 
-    Raises: Invalid, before anything is opened.
+    Raises: Invalid
     """
     found = _PATH.fullmatch(path)
     if found is None:
@@ -49,23 +49,23 @@ class BotFolder:
     def open(cls, path: Path, name: str | None = None) -> Iterator["BotFolder"]:
         """Open a folder.
 
-        Raises: NotFound; Invalid when something else has its name; Denied.
+        Raises: NotFound; Invalid when it is not a folder; Denied.
         """
         try:
             folder = open_folder(path)
         except FileNotFoundError as error:
             raise NotFound(f"There is no folder {path}.") from error
         except OSError as error:
-            raise _no_folder(str(path), error) from error
+            raise _folder_error(str(path), error) from error
         try:
             yield cls(folder, name or path.name)
         finally:
             os.close(folder)
 
     def read(self, path: str) -> str | None:
-        """Return the text of a file; None when it is not there.
+        """Return the text of a file; None when it does not exist.
 
-        Raises: Invalid, naming the file, when it is not a regular file, too large or no text; Denied.
+        Raises: Invalid, naming the file, when it is not a regular file, too large or not text; Denied.
         """
         shown = f"{self.name}/{path}"
         try:
@@ -74,7 +74,7 @@ class BotFolder:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise _unreadable(shown, error) from error
+            raise _read_error(shown, error) from error
         try:
             if not is_regular(file):
                 raise Invalid(f"{shown} is not a regular file.")
@@ -84,19 +84,19 @@ class BotFolder:
             raise from_os_error(f"{shown} cannot be read", error) from error
         finally:
             os.close(file)
-        return decoded(data, shown)
+        return decode_text(data, shown)
 
     def skills(self) -> list[str]:
-        """Return the names of the folders of skills, sorted; nothing when there are none.
+        """Return the names of the folders of skills, sorted.
 
-        Raises: Invalid when something else has their name; Denied.
+        Raises: Invalid when `skills` is not a folder; Denied.
         """
         try:
             folder = open_folder("skills", folder=self._folder)
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise _no_folder(f"{self.name}/skills", error) from error
+            raise _folder_error(f"{self.name}/skills", error) from error
         try:
             with os.scandir(folder) as entries:
                 return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
@@ -106,12 +106,12 @@ class BotFolder:
             os.close(folder)
 
     def write(self, path: str, text: str) -> None:
-        """Put a text in place of a file: after a crash the old one is there, or the new one.
+        """Replace a file atomically and durably: after a crash it has its old text or its new one.
 
         Raises: Invalid when it exists and is not a file; Denied; Unavailable when the disk is full.
         """
         shown = f"{self.name}/{path}"
-        with self._denied(shown), self._parent(path, make=True) as (folder, name):
+        with self._write_errors(shown), self._parent(path, make=True) as (folder, name):
             with part_file(name, name=f".{name}.part", folder=folder) as part:  # a writer holds the lock
                 part.write(text.encode())
                 part.fsync()
@@ -120,11 +120,11 @@ class BotFolder:
             failpoints.hit("bots.file.after")
 
     def remove(self, path: str) -> None:
-        """Remove a file, and the folder of a skill that is then empty.
+        """Remove a file, and the folder of its skill if that is empty afterwards.
 
         Raises: Denied
         """
-        with self._denied(f"{self.name}/{path}"):
+        with self._write_errors(f"{self.name}/{path}"):
             failpoints.hit("bots.remove.before")
             with suppress(FileNotFoundError), self._parent(path) as (folder, name):
                 os.unlink(name, dir_fd=folder)
@@ -133,14 +133,14 @@ class BotFolder:
             with suppress(OSError):
                 os.rmdir(os.path.dirname(path), dir_fd=self._folder)  # noqa: PTH120 (relative to an open folder)
 
-    def set_aside(self, path: str) -> str:
-        """Give whatever has the name of a file another one beside it, and return that.
+    def rename_aside(self, path: str) -> str:
+        """Rename a file to an unused name, NAME.old or NAME.old-N, and return the new path.
 
         Raises: Denied
         """
-        with self._denied(f"{self.name}/{path}"), self._parent(path) as (folder, name):
+        with self._write_errors(f"{self.name}/{path}"), self._parent(path) as (folder, name):
             taken = {entry.name for entry in os.scandir(folder)}
-            aside = next(each for each in _asides(name) if each not in taken)
+            aside = next(each for each in _old_names(name) if each not in taken)
             failpoints.hit("bots.aside.before")
             rename_durably(name, aside, folder=folder)
             failpoints.hit("bots.aside.after")
@@ -148,7 +148,7 @@ class BotFolder:
 
     @contextmanager
     def _parent(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
-        """Open the folder of a file, one step at a time, and give it with the file's own name."""
+        """Open the folder of a file, one level at a time; yield it and the name of the file."""
         *steps, name = require_bot_path(path).split("/")
         folder = os.dup(self._folder)
         try:
@@ -160,7 +160,7 @@ class BotFolder:
                 except OSError as error:
                     if isinstance(error, FileNotFoundError):
                         raise
-                    raise _no_folder(f"{self.name}/{'/'.join(steps[:at])}", error) from error
+                    raise _folder_error(f"{self.name}/{'/'.join(steps[:at])}", error) from error
                 os.close(folder)
                 folder = inner
             yield folder, name
@@ -168,17 +168,17 @@ class BotFolder:
             os.close(folder)
 
     @contextmanager
-    def _denied(self, shown: str) -> Iterator[None]:
+    def _write_errors(self, shown: str) -> Iterator[None]:
         try:
             yield
         except IsADirectoryError as error:
-            raise Invalid(f"{shown} is a folder; a file was expected there. Move it away.") from error
+            raise Invalid(f"{shown} is a folder, but must be a file. Move it away.") from error
         except OSError as error:
             raise from_os_error(f"{shown} cannot be written", error) from error
 
 
 def read_texts(path: Path) -> dict[str, str]:
-    """Return the texts of all files that a bot is made of.
+    """Return the texts of all files of a bot.
 
     Raises: NotFound when there is no such folder; Invalid, naming the file; Denied.
     """
@@ -199,7 +199,7 @@ def read_bot(path: Path) -> Bot:
 
 
 def verify(path: Path) -> list[str]:
-    """Return all that is wrong with the bot in a folder, one sentence each; nothing when it is well.
+    """Return the problems of the bot in a folder, one sentence each.
 
     Raises: NotFound when there is no such folder.
     """
@@ -215,17 +215,17 @@ def verify(path: Path) -> list[str]:
         named = parse_skill_list(read_texts(path).get(SKILLS, ""), SKILLS)
         unnamed = (entry for entry in os.scandir(skills) if entry.is_dir() and entry.name not in named)
         strays = sorted(entry.name for entry in unnamed if not _holds_only_old(skills / entry.name))
-        problems += [f"{path.name}/skills/{name[:80]!r} is there, but {SKILLS} does not name it." for name in strays]
+        problems += [f"{path.name}/skills/{name[:80]!r} exists, but {SKILLS} does not name it." for name in strays]
     return problems
 
 
 def _holds_only_old(folder: Path) -> bool:
-    """Return whether a folder of a skill has nothing but texts that a rollback has set aside."""
+    """Return whether a folder of a skill contains only files that a rollback renamed."""
     names = [path.name for path in folder.iterdir()]
     return bool(names) and all(_OLD.search(name) for name in names)
 
 
-def _asides(name: str) -> Iterator[str]:
+def _old_names(name: str) -> Iterator[str]:
     yield f"{name}.old"
     number = 2
     while True:
@@ -233,13 +233,13 @@ def _asides(name: str) -> Iterator[str]:
         number += 1
 
 
-def _no_folder(shown: str, error: OSError) -> PerdureError:
+def _folder_error(shown: str, error: OSError) -> PerdureError:
     if error.errno in (errno.ENOTDIR, errno.ELOOP):
         return Invalid(f"{shown} is not a folder; a link is not followed.")
     return from_os_error(f"{shown} cannot be opened", error)
 
 
-def _unreadable(shown: str, error: OSError) -> PerdureError:
+def _read_error(shown: str, error: OSError) -> PerdureError:
     if error.errno in (errno.ELOOP, errno.ENXIO, errno.ENOTDIR, errno.EISDIR):
         return Invalid(f"{shown} is not a regular file; a link is not followed.")
     return from_os_error(f"{shown} cannot be read", error)

@@ -1,4 +1,4 @@
-"""Where the lines of a file came from, and how that is known after the file was changed."""
+"""Provenance: the source of each line of a file, also after the file was edited."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _KINDS: tuple[str, ...] = get_args(Kind)
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a line came from; `exchange` counts the questions of the conversation from 0."""
+    """The source of a line; `exchange` is the index of the question in the conversation, from 0."""
 
     kind: Kind
     exchange: int | None = None
@@ -22,14 +22,14 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Lines of a file, counted from 1, that came from one source."""
+    """A range of lines, counted from 1, with the same source."""
 
     line: int
     end: int
     source: Source
 
     def wire(self) -> dict[str, Any]:
-        """Return the one JSON form."""
+        """Return this as JSON."""
         return {"line": self.line, "end": self.end, "source": self.source.kind, "exchange": self.source.exchange}
 
 
@@ -47,14 +47,14 @@ def read_spans(wire: Iterable[Mapping[str, Any]], name: str) -> list[Span]:
             for span in spans
         )
     except (KeyError, TypeError) as error:
-        raise Damaged(f"What is kept about the lines of {name} cannot be read.") from error
+        raise Damaged(f"The stored sources of the lines of {name} cannot be read.") from error
     if not is_right:
         raise Damaged(f"The stored sources of the lines of {name} are not valid.")
     return spans
 
 
 def spans_of(sources: Sequence[Source | None]) -> list[Span]:
-    """Put the sources of all lines together into spans; a line of no source is in none."""
+    """Group the sources of all lines into spans; lines without a source are in none."""
     spans, line = [], 1
     for source, group in groupby(sources):
         end = line + len(list(group))
@@ -64,8 +64,8 @@ def spans_of(sources: Sequence[Source | None]) -> list[Span]:
     return spans
 
 
-def sources_of(spans: Iterable[Span], lines: int) -> list[Source | None]:
-    """Return the source of each line, given their number."""
+def sources_of_spans(spans: Iterable[Span], lines: int) -> list[Source | None]:
+    """Return the source of each line; `lines` is their number."""
     sources: list[Source | None] = [None] * lines
     for span in spans:
         for at in range(span.line - 1, min(span.end, lines)):
@@ -73,8 +73,8 @@ def sources_of(spans: Iterable[Span], lines: int) -> list[Source | None]:
     return sources
 
 
-def carried(sources: Sequence[Source | None], before: str, after: str) -> list[Source | None]:
-    """Return the source of each line of a changed text; a line that was not there before has none."""
+def carry_sources(sources: Sequence[Source | None], before: str, after: str) -> list[Source | None]:
+    """Return the source of each line of a changed text; a new line does not have one."""
     old, new = before.split("\n"), after.split("\n")
     found: list[Source | None] = [None] * len(new)
     for at_old, at_new, size in SequenceMatcher(None, old, new).get_matching_blocks():

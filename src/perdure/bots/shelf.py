@@ -12,44 +12,44 @@ from perdure.bots.skills import Skill, SkillType, catalogue, is_skill_name, pars
 from perdure.errors import NotFound, PerdureError
 
 TYPE_KEY = "skill-type"
-"""Where the metadata of a skill says who made it."""
+"""Key of the metadata that says whether Forge or a person made a skill."""
 
 log = logging.getLogger(__name__)
 
 
 class SkillShelf:
-    """The skills that were made in a home, or put there by hand."""
+    """The skills of a home, made by Forge or written by hand."""
 
     def __init__(self, home: Path) -> None:
         self._home = Path(os.path.realpath(home))
 
-    def texts(self, besides: Collection[str] = ()) -> Mapping[str, str]:
-        """Return the texts of all skills that can be read, by name; others are logged. What is built in stays so.
+    def texts(self, except_for: Collection[str] = ()) -> Mapping[str, str]:
+        """Return the texts of all valid skills by name, except some names; invalid ones are logged.
 
-        Those `besides` which others are wanted are not looked at.
+        Built-in skills cannot be replaced.
         """
         found = {}
         for name in self._names():
-            if name in besides:
+            if name in except_for:
                 continue
             try:
                 text = self.text(name)
                 read_own_skill(name, text)
             except NotFound:
-                continue  # its writer died before it was there
+                continue  # its writer died before the file existed
             except PerdureError as error:
-                log.warning("a skill was left out: %s", error.detail)
+                log.warning("invalid skill skipped: %s", error.detail)
             else:
                 found[name] = text
         return found
 
     def is_empty(self) -> bool:
-        """Tell, by one look, whether there can be no skill at all; most homes have none."""
+        """Return whether the folder of the skills is missing, as in most homes; one system call."""
         return not (self._home / "skills").is_dir()
 
-    def skills(self, besides: Collection[str] = ()) -> tuple[Skill, ...]:
-        """Return all skills that can be read, by name."""
-        return tuple(read_own_skill(name, text) for name, text in self.texts(besides).items())
+    def skills(self, except_for: Collection[str] = ()) -> tuple[Skill, ...]:
+        """Return all valid skills in the order of their names, except some."""
+        return tuple(read_own_skill(name, text) for name, text in self.texts(except_for).items())
 
     def text(self, name: str) -> str:
         """Return the text of one skill.
@@ -62,10 +62,10 @@ class SkillShelf:
             raise NotFound(f"There is no skill {name!r}.")
         return text
 
-    def put(self, name: str, text: str) -> None:
+    def write(self, name: str, text: str) -> None:
         """Write a skill atomically; the caller holds the lock of the bots.
 
-        Raises: Invalid when something else is in the way; Denied.
+        Raises: Invalid when another file has the name of the folder; Denied.
         """
         with BotFolder.open(self._home) as folder:
             folder.write(skill_path(name), text)
@@ -80,7 +80,7 @@ class SkillShelf:
 
 
 def read_own_skill(name: str, text: str) -> Skill:
-    """Read the text of a skill of a home; who made it stands in its metadata.
+    """Parse the text of a skill of a home; its metadata says who made it.
 
     Raises: Invalid, naming the file.
     """

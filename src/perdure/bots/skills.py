@@ -1,4 +1,4 @@
-"""Skills: SKILL.md files in the Agent Skills format, the list of those that a bot has, and the built-in catalogue."""
+"""Skills: SKILL.md files in the Agent Skills format, the skill list of a bot, and the built-in catalogue."""
 
 import re
 import tomllib
@@ -30,7 +30,7 @@ _TEXTS = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-"""Texts and comments of TOML, each found in one go, also one that has no end."""
+"""Strings and comments of TOML, also unterminated ones; possessive, so that it cannot backtrack."""
 _KEYS = frozenset({"name", "description", "license", "compatibility", "metadata", "allowed-tools"})
 
 SkillType = Literal["builtin", "custom", "builder-created"]
@@ -39,7 +39,7 @@ _TYPES: tuple[str, ...] = get_args(SkillType)
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """What a bot can do: when it is of use, and how it is done."""
+    """A skill: the description says when to use it, the instructions say how."""
 
     name: str
     description: str
@@ -48,14 +48,14 @@ class Skill:
 
 
 def is_skill_name(name: str) -> bool:
-    """Tell whether a skill, and so its folder, may have this name."""
+    """Return whether a name is valid for a skill and its folder."""
     return len(name) <= LONGEST_NAME and _NAME.fullmatch(name) is not None and not is_device(name)
 
 
 def require_skill_name(name: str) -> str:
-    """Return a name that a skill, and so its folder, may have.
+    """Return a name that is valid for a skill and its folder.
 
-    Raises: Invalid, before any path is built.
+    Raises: Invalid
     """
     if not is_skill_name(name):
         raise Invalid(
@@ -66,7 +66,7 @@ def require_skill_name(name: str) -> str:
 
 
 def parse_skill(text: str, name: str, *, folder: str | None = None, skill_type: SkillType = "custom") -> Skill:
-    """Read the text of a SKILL.md; `folder` is the name of the folder in which it lies.
+    """Parse the text of a SKILL.md; `folder` is the name of its folder.
 
     Raises: Invalid, naming the file, when it is not in the Agent Skills format.
     """
@@ -91,7 +91,7 @@ def parse_skill(text: str, name: str, *, folder: str | None = None, skill_type: 
 
 
 def parse_skill_list(text: str, name: str) -> dict[str, SkillType]:
-    """Read the text of a skills.toml: a table for each skill that a bot has.
+    """Parse the text of a skills.toml, which has a table for each skill of a bot.
 
     Raises: Invalid, naming the file.
     """
@@ -102,12 +102,12 @@ def parse_skill_list(text: str, name: str) -> dict[str, SkillType]:
 
 
 def read_tables(text: str, name: str) -> dict[str, Any]:
-    """Read TOML, unless it could take for ever: the time for a key grows with the square of its parts.
+    """Parse TOML. Lines with very many dots are rejected: the parser needs quadratic time for dotted keys.
 
     Raises: Invalid, naming the file.
     """
     if any(line.count(".") > _MOST_DOTS for line in _TEXTS.sub("", text).split("\n")):
-        raise Invalid(f"{name} has more than {_MOST_DOTS} dots in one line, outside of texts.")
+        raise Invalid(f"{name} has more than {_MOST_DOTS} dots in one line, outside of strings.")
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
@@ -164,4 +164,4 @@ def _check_optional(fields: Fields, front: Mapping[str, Any]) -> None:
             fields.text(key, _LONGEST_COMPATIBILITY)
     metadata = front.get("metadata", {})
     if not isinstance(metadata, dict) or not all(isinstance(part, str) for pair in metadata.items() for part in pair):
-        raise fields.wrong("metadata", "must be names and texts")
+        raise fields.wrong("metadata", "must have texts as keys and values")

@@ -1,6 +1,6 @@
-"""SOUL.md: who a bot is. Front matter for name, traits and tone; sections for the rest.
+"""SOUL.md, the personality of a bot: front matter for name, traits and tone; sections for the rest.
 
-Text that looks like the heading of a section gets a backslash in front, so that any text comes back as it went in.
+Text that looks like the heading of a section is escaped with a backslash, so that any text can be stored.
 """
 
 import re
@@ -17,7 +17,7 @@ _HEADING = re.compile(rf"(?P<escapes>\\*)## (?P<section>{'|'.join(SECTIONS)})\s*
 
 @dataclass(frozen=True, slots=True)
 class Soul:
-    """Who a bot is."""
+    """The personality of a bot."""
 
     name: str
     tone: str
@@ -26,11 +26,11 @@ class Soul:
     purpose: str
     boundaries: tuple[str, ...]
     body: str
-    """All of the text after the front matter, also what is in no section."""
+    """The whole text after the front matter, with text outside of sections."""
 
 
 def parse_soul(text: str, name: str) -> Soul:
-    """Read the text of a SOUL.md.
+    """Parse the text of a SOUL.md.
 
     Raises: Invalid, naming the file.
     """
@@ -41,20 +41,20 @@ def parse_soul(text: str, name: str) -> Soul:
         name=fields.text("name", LONGEST_NAME),
         tone=fields.text("tone"),
         traits=fields.texts("traits"),
-        personality="\n".join(map(_unescaped, sections["Personality"])).strip(),
-        purpose="\n".join(map(_unescaped, sections["Purpose"])).strip(),
+        personality="\n".join(map(_unescape, sections["Personality"])).strip(),
+        purpose="\n".join(map(_unescape, sections["Purpose"])).strip(),
         boundaries=tuple(_items(sections["Boundaries"])),
         body=document.body.strip(),
     )
 
 
 def section_lines(text: str) -> list[str]:
-    """Write any text as lines of a section."""
+    """Return a text as lines of a section, escaped where necessary."""
     return [f"\\{line}" if _HEADING.fullmatch(line) else line for line in text.split("\n")]
 
 
 def item_lines(text: str) -> list[str]:
-    """Write any text as one item of a list."""
+    """Return a text as one item of a Markdown list."""
     first, *rest = text.split("\n")
     return [f"- {first}", *(f"  {line}" if line else "" for line in rest)]
 
@@ -72,12 +72,12 @@ def _sections(body: str) -> dict[str, list[str]]:
     return found
 
 
-def _unescaped(line: str) -> str:
+def _unescape(line: str) -> str:
     return line[1:] if line.startswith("\\") and _HEADING.fullmatch(line) else line
 
 
 def _items(lines: Sequence[str]) -> Iterable[str]:
-    """Yield the items of a list; a paragraph that a person wrote instead is an item, too."""
+    """Yield the items of a list; a paragraph counts as an item, too."""
     item: list[str] = []
     for line in lines:
         if line[:2] in ("- ", "* ") or (line[:1].strip() and (not item or not item[-1])):

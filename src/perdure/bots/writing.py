@@ -1,4 +1,4 @@
-"""Bringing a version of a bot to disk: all or nothing when it is new, else file by file; what a person wrote stays.
+"""Writes a version of a bot to disk: a new bot atomically, an existing one file by file. Hand edits are kept.
 
 A writer holds the lock of the folder of all bots. Every step can be repeated after a crash.
 """
@@ -28,36 +28,36 @@ from perdure.files.opening import open_file
 
 WAIT_S = 30.0
 _PAUSE_S = 0.005
-_LEFT = re.compile(r"\.[a-z0-9-]+\.(?:part|gone)")
-"""The folder of a bot that is not yet there, or not there any more."""
+_LEFTOVER = re.compile(r"\.[a-z0-9-]+\.(?:part|gone)")
+"""The temporary folder of a bot that is being created or removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What is to be on disk, and what we know to have been there."""
+    """The files to write, and the texts that are known to have been on disk."""
 
     files: Mapping[str, str]
     before: Mapping[str, str] = field(default_factory=dict)
-    """The files of the version before."""
+    """The files of the previous version."""
     seen: Mapping[str, str] = field(default_factory=dict)
-    """What was on disk when the version was made; it is in the version already."""
+    """The files on disk when the version was made; their edits are part of the version."""
     replaces_edits: bool = False
-    """Whether the text on disk is replaced although it was edited by hand; it is kept beside under another name."""
+    """Whether hand-edited files are replaced; each is renamed first."""
     dropped_edits: Collection[str] = ()
-    """Paths of files whose text in the version before has hand edits that this version lacks."""
+    """Paths of files whose text in the previous version has hand edits that this version lacks."""
 
-    def is_as_before(self, path: str, found: str) -> bool:
-        """Return whether a text on disk is that of the version before, and this version drops no hand edit of it."""
+    def is_unedited(self, path: str, found: str) -> bool:
+        """Return whether a text on disk is that of the previous version, without hand edits that would be dropped."""
         return found == self.before.get(path) and path not in self.dropped_edits
 
-    def is_known(self, path: str, found: str) -> bool:
-        """Return whether a text on disk can be replaced without losing a hand edit."""
-        return self.is_as_before(path, found) or found == self.seen.get(path) or path.endswith(NEW)
+    def is_replaceable(self, path: str, found: str) -> bool:
+        """Return whether a text on disk can be replaced without losing hand edits."""
+        return self.is_unedited(path, found) or found == self.seen.get(path) or path.endswith(NEW)
 
 
 @asynccontextmanager
-async def locked(bots_dir: Path, wait_s: float = WAIT_S) -> AsyncIterator[None]:
-    """Hold the lock for writing the folders of bots, across processes; leftovers of crashed writers are removed.
+async def hold_bots_lock(bots_dir: Path, wait_s: float = WAIT_S) -> AsyncIterator[None]:
+    """Hold the lock of the folder of all bots, across processes; remove leftovers of crashed writers first.
 
     Raises: Unavailable when another process holds the lock for too long; Denied.
     """
@@ -69,7 +69,7 @@ async def locked(bots_dir: Path, wait_s: float = WAIT_S) -> AsyncIterator[None]:
                 raise lock.refusal(wait_s)
             await asyncio.sleep(_PAUSE_S)
         try:
-            await asyncio.to_thread(_sweep, bots_dir)
+            await asyncio.to_thread(_remove_leftovers, bots_dir)
             yield
         finally:
             lock.release()
@@ -78,19 +78,19 @@ async def locked(bots_dir: Path, wait_s: float = WAIT_S) -> AsyncIterator[None]:
 
 
 class _BotsLock(FileLock):
-    """The lock of the folder of all bots, which is made with the folder."""
+    """The lock of the folder of all bots; acquiring it creates the folder."""
 
     def open_file(self) -> int:
         """See FileLock.open_file."""
         folder = self.path.parent
         if not folder.is_dir():
             ensure_folder(folder.parent)
-            with NameLock(folder):  # a restore that is just replacing the folder holds it
+            with NameLock(folder):  # a restore holds it while it replaces the folder
                 ensure_folder(folder)
         try:
             return open_file(self.path, os.O_RDWR | os.O_CREAT)
         except FileNotFoundError:
-            return -1  # the folder was replaced just now
+            return -1  # a restore replaced the folder meanwhile
         except OSError as error:
             raise from_os_error(f"The folder {folder} cannot be written", error) from error
 
@@ -98,19 +98,17 @@ class _BotsLock(FileLock):
         holder = holder_of(self.path)
         if holder is not None and holder.is_stopped:
             return Unavailable(holder.stopped_sentence(self.path))
-        return Unavailable(f"Another process writes to {self.path.parent} and does not end. Try again.")
+        return Unavailable(f"Another process holds the lock of {self.path.parent} for too long. Try again.")
 
 
 def write_bot(bots_dir: Path, slug: str, update: Update) -> tuple[str, ...]:
-    """Bring a version to disk, and return the names under which edits that gave way are kept.
+    """Write a version to disk, and return the new names of hand-edited files that were replaced. Idempotent.
 
-    Doing it again changes nothing.
-
-    Raises: Invalid when something is in the way; Denied; Unavailable when there is no room.
+    Raises: Invalid when another file has the name of the folder; Denied; Unavailable when the disk is full.
     """
     folder = bots_dir / require_slug(slug)
     if not os.path.lexists(folder):
-        _write_whole(folder, update.files)
+        _write_new(folder, update.files)
         return ()
     with BotFolder.open(folder) as opened:
         written = [_write_file(opened, path, text, update) for path, text in update.files.items()]
@@ -120,7 +118,7 @@ def write_bot(bots_dir: Path, slug: str, update: Update) -> tuple[str, ...]:
 
 
 def remove_bot(bots_dir: Path, slug: str) -> bool:
-    """Remove the folder of a bot with all that is in it; false when there is none.
+    """Remove the folder of a bot; return false if it does not exist.
 
     Raises: Denied
     """
@@ -136,11 +134,11 @@ def remove_bot(bots_dir: Path, slug: str) -> bool:
     except OSError as error:
         raise from_os_error(f"{folder} cannot be removed", error) from error
     except RecursionError as error:
-        raise Denied(f"{gone} has too many folders inside each other. Remove it by hand.") from error
+        raise Denied(f"{gone} has too deeply nested folders. Remove it by hand.") from error
     return True
 
 
-def _write_whole(folder: Path, files: Mapping[str, str]) -> None:
+def _write_new(folder: Path, files: Mapping[str, str]) -> None:
     part = folder.with_name(f".{folder.name}.part")
     try:
         _remove(part)
@@ -160,33 +158,33 @@ def _write_whole(folder: Path, files: Mapping[str, str]) -> None:
 
 
 def _write_file(folder: BotFolder, path: str, text: str, update: Update) -> str | None:
-    """Write one file; return where a person's text went that had to give way."""
+    """Write one file; return the new name of a replaced file with hand edits."""
     try:
         found = folder.read(path)
     except Invalid:
         if not update.replaces_edits:
             raise
         found = None
-        aside: str | None = folder.set_aside(path)
+        aside: str | None = folder.rename_aside(path)
     else:
         aside = None
     if found == text:
         return aside
-    if found is not None and not update.is_known(path, found):
+    if found is not None and not update.is_replaceable(path, found):
         if not update.replaces_edits:
             _write_merged(folder, path, text, found, update)
             return aside
-        aside = folder.set_aside(path)
+        aside = folder.rename_aside(path)
     folder.write(path, text)
     return aside
 
 
 def _write_merged(folder: BotFolder, path: str, text: str, found: str, update: Update) -> None:
-    """Put what a person wrote since into a version that was made before."""
+    """Merge hand edits since the version was made into the file, and write it."""
     try:
         merged = merge_file(path, base=update.before.get(path, text), ours=text, theirs=found)
     except PerdureError:
-        return  # it is theirs to repair; reading the bot says what is wrong
+        return  # the person must repair the file; reading the bot reports the error
     if merged.is_clash:
         folder.write(f"{path}{NEW}", text)
     if merged.text != found:
@@ -194,23 +192,23 @@ def _write_merged(folder: BotFolder, path: str, text: str, found: str, update: U
 
 
 def _remove_unless_edited(folder: BotFolder, path: str, update: Update) -> str | None:
-    """Remove one file; return where an edited one was set aside. What cannot be read stays as it is."""
+    """Remove one file, or rename it if it has hand edits; return the new name. Unreadable files are unchanged."""
     with suppress(Invalid):
         found = folder.read(path)
-        if found is None or update.is_as_before(path, found):  # a crash may have left the folder of a file
+        if found is None or update.is_unedited(path, found):  # of a missing file, an empty folder may be left
             folder.remove(path)
         elif update.replaces_edits:
-            return folder.set_aside(path)
+            return folder.rename_aside(path)
     return None
 
 
-def _sweep(bots_dir: Path) -> None:
-    """Remove the leftovers of crashed writers; the caller holds the lock, so that they are not in use.
+def _remove_leftovers(bots_dir: Path) -> None:
+    """Remove temporary folders of crashed writers; the caller holds the lock, so they are not in use.
 
-    What cannot be removed stays; the write that needs its name reports it.
+    Errors are ignored here; a write that needs the same name reports them.
     """
     try:
-        left = [entry.name for entry in os.scandir(bots_dir) if _LEFT.fullmatch(entry.name)]
+        left = [entry.name for entry in os.scandir(bots_dir) if _LEFTOVER.fullmatch(entry.name)]
     except OSError as error:
         raise from_os_error(f"The folder {bots_dir} cannot be read", error) from error
     for name in left:

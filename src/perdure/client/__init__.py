@@ -1,13 +1,13 @@
 """A typed client of the API: the same use cases from another process or machine.
 
     async with Client("http://127.0.0.1:8733", token) as client:
-        goal = await client.goals.create(text="echo hello")
+        goal = await client.goals.create(command=["echo", "hello"])
         async for event in client.goals.follow(goal["id"]):
             print(event["seq"], event["type"])
 
-`client` is the way in, `connection` and `sockets` what goes over the wire, `sending` what may go there, `goals`,
-`builder` (and its `chat`), `bots` and `memory` what can be done. May import: errors, statuses, text, the parameters
-of `perdure.app.wire.resources`, and for types alone what comes back, which the other modules there define.
+`client` has the entry point, `connection` and `sockets` the transport, `sending` the validation of requests, and
+`goals`, `conversations`, `builder` (with its `chat`), `bots` and `memory` the calls. May import: errors, statuses,
+text, the parameters of `perdure.app.wire.resources`, and its other modules for types only.
 """
 
 from importlib import import_module
@@ -34,11 +34,11 @@ _RESOURCES = {
 
 
 def _resource(name: str) -> Any:
-    """Import the type of a resource when a program names it: the client itself needs none."""
+    """Import the type of a resource on demand, because the client itself does not need it."""
     if name not in _RESOURCES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"perdure.app.wire.resources.{_RESOURCES[name]}"), name)
 
 
 if not TYPE_CHECKING:
-    __getattr__ = _resource  # a type checker would accept any name
+    __getattr__ = _resource  # hidden from type checkers, which would accept any name

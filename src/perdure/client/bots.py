@@ -1,4 +1,4 @@
-"""Bots from elsewhere: look at them, their files and their versions, roll back, export, import and remove them."""
+"""Calls for bots, their files and versions, and skills."""
 
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Mapping
@@ -23,32 +23,32 @@ if TYPE_CHECKING:
 
 
 class Bots:
-    """What can be done with bots."""
+    """The bots of a server."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     async def each(self, *, limit: int = 50) -> "AsyncIterator[BotSummary]":
-        """Give all bots, by slug, `limit` of them with a request."""
+        """Iterate over all bots, by slug; a request fetches `limit` of them."""
         async for bot in self._connection.each("/bots", limit=limit):
             yield cast("BotSummary", bot)
 
     async def get(self, slug: str) -> "Bot":
-        """Return a bot as its files say it is now, with its `version`, `files`, `edits` and `prompt`.
+        """Return a bot with its current `version`, `files`, `edits` and `prompt`.
 
         Raises: NotFound; Invalid, naming the file, when one cannot be read.
         """
         return cast("Bot", await self._connection.data("GET", _bot(slug)))
 
     async def file(self, slug: str, name: str) -> "BotFile":
-        """Return one file of a bot, as it is on disk now.
+        """Return the current text of a file of a bot.
 
         Raises: NotFound
         """
         return cast("BotFile", await self._connection.data("GET", f"{_bot(slug)}/files/{steps(name)}"))
 
     async def versions(self, slug: str, *, limit: int = 50) -> "list[BotVersion]":
-        """Return all versions of a bot, the newest first, `limit` of them with a request.
+        """Return all versions of a bot, newest first; a request fetches `limit` of them.
 
         Raises: NotFound
         """
@@ -56,7 +56,7 @@ class Bots:
         return [cast("BotVersion", each) async for each in found]
 
     async def explain(self, slug: str, place: str) -> "BotExplanation":
-        """Return where a line came from; a place is `SOUL.md:12`.
+        """Return the source of a line; a place is `SOUL.md:12`.
 
         Raises: NotFound; Invalid when there is no such line.
         """
@@ -64,21 +64,21 @@ class Bots:
         return cast("BotExplanation", await self._connection.data("GET", path, query={"place": place}))
 
     async def problems(self, slug: str) -> "BotProblems":
-        """Return what is wrong with the files of a bot.
+        """Return the problems of a bot's files.
 
         Raises: NotFound
         """
         return cast("BotProblems", await self._connection.data("GET", f"{_bot(slug)}/problems"))
 
     async def rollback(self, slug: str, version: int, *, key: str | None = None) -> "AssemblyResult":
-        """Make a bot what it was in an earlier version, as a new version; with a key, once.
+        """Restore an earlier version of a bot as a new version; with a key, once.
 
         Raises: NotFound; Conflict when the bot is changed at the same time, or the key was used for another call.
         """
         return await self._made(f"{_bot(slug)}/rollback", {"version": version}, key)
 
     async def export(self, slug: str) -> bytes:
-        """Return a bot, as it is on disk, as one file.
+        """Return an archive of the current files of a bot.
 
         Raises: NotFound; Invalid, naming the file, when one cannot be read.
         """
@@ -86,12 +86,12 @@ class Bots:
         try:
             return b64decode(found["archive"], validate=True)
         except (KeyError, TypeError, ValueError) as error:
-            raise Unavailable(f"{self._connection.url} sent no archive of {slug}: {error}.") from error
+            raise Unavailable(f"{self._connection.url} sent an invalid archive of {slug}: {error}.") from error
 
     async def load_archive(self, archive: bytes, *, key: str | None = None) -> "AssemblyResult":
-        """Make a new bot of what `export` gave; with a key, once.
+        """Create a new bot from an archive of `export`; with a key, once.
 
-        Raises: Invalid when it holds no bot, is not whole or is too large; Conflict when the key was used for another
+        Raises: Invalid when it has no bot, is incomplete or too large; Conflict when the key was used for another
         call.
         """
         return await self._made("/bots", {"archive": b64encode(archive).decode()}, key)
@@ -99,12 +99,12 @@ class Bots:
     async def delete(
         self, slug: str, *, version: int | None = None, etag: str | None = None, with_choices: bool = False
     ) -> None:
-        """Remove a bot with its files and all its versions; with choices, also what was chosen for it.
+        """Delete a bot with its files and versions; with `with_choices`, also its remembered choices.
 
-        With an `etag`, which `get` gives, only if it is still the same; with a version, only if that is the newest and
-        its files were not edited.
+        With an `etag` of `get`, only if the bot is unchanged; with a version, only if that is the newest and its files
+        were not edited.
 
-        Raises: NotFound; Conflict when it is not what was meant.
+        Raises: NotFound; Conflict when the bot has changed.
         """
         seen = version if etag is None else etag
         headers = {"If-Match": None if seen is None else f'"{seen}"'}
@@ -116,7 +116,7 @@ class Bots:
         return [cast("SkillSummary", each) async for each in self._connection.each("/skills", limit=500)]
 
     async def skill(self, name: str) -> "Skill":
-        """Return a skill with what it tells a bot.
+        """Return a skill with its instructions.
 
         Raises: NotFound
         """

@@ -1,4 +1,4 @@
-"""Forge from elsewhere: begin an interview, answer, build the bot; by requests, or by a chat over one socket."""
+"""Calls for interviews of Forge: by requests, or by a chat over one socket."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -14,6 +14,7 @@ from perdure.client.sockets import open_socket
 from perdure.errors import Unavailable
 
 if TYPE_CHECKING:
+    from perdure.app.builder.vocabulary import EngineName
     from perdure.app.wire.resources.bots import CreatedSkill
     from perdure.app.wire.resources.builder import (
         AssemblyResult,
@@ -29,30 +30,35 @@ _SESSIONS = "/builder/sessions"
 
 
 class Builder:
-    """What can be done with the builder."""
+    """The builder of a server."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def start(self, description: str, *, key: str | None = None) -> "NewSession":
-        """Begin an interview about a new bot; with a key, once.
+    async def start(
+        self, description: str, *, engine: "EngineName | None" = None, key: str | None = None
+    ) -> "NewSession":
+        """Start an interview about a new bot; with a key, once.
 
-        Raises: Invalid; Conflict when the key was used for another call.
+        The engine is `builtin` or `model` (default: the model, if the server has one configured).
+
+        Raises: Invalid; Conflict when the key was used for another call; Unavailable when no model answers.
         """
-        return cast("NewSession", await self._post("", {"description": description}, key=key))
+        body = {"description": description} | _engine(engine)
+        return cast("NewSession", await self._post("", body, key=key))
 
     async def get(self, session_id: str, *, prefix: bool = False) -> "Session":
-        """Return where a session stands, with the turn that waits for an answer.
+        """Return a session with its pending turn.
 
-        With `prefix`, the beginning of an id is enough if only one draft has it.
+        With `prefix`, also by a unique prefix of its id.
 
-        Raises: NotFound, also when the session is over; Conflict when several ids begin so.
+        Raises: NotFound, also when the session is over; Conflict when several ids match.
         """
         query = {"prefix": True if prefix else None}
         return cast("Session", await self._connection.data("GET", f"{_SESSIONS}{_path(session_id)}", query=query))
 
     async def resume(self, session_id: str) -> "Session":
-        """Return a session that is to be answered, as `get`; a change of a bot that was deleted is refused.
+        """Return a session to continue, as `get`; a session that changes a deleted bot is rejected.
 
         Raises: NotFound, also when the session is over, or its bot was deleted.
         """
@@ -61,19 +67,28 @@ class Builder:
     async def changes(self, session_id: str) -> "SessionChanges":
         """Return what `assemble` would change on disk.
 
-        Raises: NotFound; Conflict when the session is not ready, or its bot was changed since it began.
+        Raises: NotFound; Conflict when the session is not ready, or its bot was changed after its start.
         """
         path = f"{_SESSIONS}{_path(session_id, 'changes')}"
         return cast("SessionChanges", await self._connection.data("GET", path))
 
     async def answer(
-        self, session_id: str, answer: Any, *, revision: int | None = None, key: str | None = None
+        self,
+        session_id: str,
+        answer: Any,
+        *,
+        revision: int | None = None,
+        engine: "EngineName | None" = None,
+        key: str | None = None,
     ) -> "NextTurn":
-        """Answer the pending turn, and return the next; with a revision, only the turn that was seen.
+        """Answer the pending turn and return the next one; with a revision, only at that revision.
+
+        With `engine`, that engine leads the session from this answer on.
 
         Raises: NotFound; Invalid when the answer does not fit; Conflict, with what is there now as `current`.
         """
-        return cast("NextTurn", await self._post(_path(session_id, "answer"), {"answer": answer}, revision, key))
+        body = {"answer": answer} | _engine(engine)
+        return cast("NextTurn", await self._post(_path(session_id, "answer"), body, revision, key))
 
     async def assemble(
         self,
@@ -83,24 +98,31 @@ class Builder:
         revision: int | None = None,
         key: str | None = None,
     ) -> "AssemblyResult":
-        """Build the bot; a second call gets the same result.
+        """Build the bot; a second call returns the same result.
 
-        Raises: NotFound; Invalid; Conflict when the session is not ready, or has moved on.
+        Raises: NotFound; Invalid; Conflict when the session is not ready, or is at another revision.
         """
         body = {} if config is None else {"config": config}
         return cast("AssemblyResult", (await self._post(_path(session_id, "assemble"), body, revision, key))["result"])
 
     async def reconfigure(
-        self, bot_slug: str, session_id: str | None = None, *, description: str = "", key: str | None = None
+        self,
+        bot_slug: str,
+        session_id: str | None = None,
+        *,
+        description: str = "",
+        engine: "EngineName | None" = None,
+        key: str | None = None,
     ) -> "NewSession":
-        """Begin an interview about a bot that is there; the session has a new id unless one is given.
+        """Start an interview that changes an existing bot; without `session_id`, the session gets a new id.
 
-        `description` says what is to change; what it names is suggested first.
+        `description` is the requested change; options that it names are suggested first.
 
         Raises: NotFound when there is no such bot; Conflict when the id is taken.
         """
         path = _path(session_id or str(uuid4()), "reconfigure")
-        return cast("NewSession", await self._post(path, {"bot_slug": bot_slug, "description": description}, key=key))
+        body = {"bot_slug": bot_slug, "description": description} | _engine(engine)
+        return cast("NewSession", await self._post(path, body, key=key))
 
     async def create_skill(
         self,
@@ -111,7 +133,7 @@ class Builder:
         capabilities: Sequence[str] | None = None,
         key: str | None = None,
     ) -> "CreatedSkill":
-        """Make a skill of a description; the same request again gets the same result.
+        """Create a skill from a description; repeating the request returns the same result.
 
         Raises: NotFound when there is no such session; Invalid; Conflict when there is another skill of that name.
         """
@@ -121,37 +143,37 @@ class Builder:
         return made
 
     async def delete(self, session_id: str) -> None:
-        """Remove the draft of a session.
+        """Delete the draft of a session.
 
         Raises: NotFound
         """
         await self._connection.data("DELETE", f"{_SESSIONS}{_path(session_id)}")
 
     async def drafts(self, *, limit: int = 50) -> "AsyncIterator[Draft]":
-        """Give the sessions that are not finished, the newest change first."""
+        """Iterate over the unfinished sessions, last changed first."""
         async for draft in self._connection.each("/builder/drafts", limit=limit):
             yield cast("Draft", draft)
 
     async def choices(self, *, limit: int = 50) -> "AsyncIterator[PastChoice]":
-        """Give what was chosen for bots, the newest first."""
+        """Iterate over the choices made for bots, newest first."""
         async for choice in self._connection.each("/builder/choices", limit=limit):
             yield cast("PastChoice", choice)
 
     async def remove_choice(self, choice_id: str) -> None:
-        """Forget one choice.
+        """Delete one choice.
 
         Raises: NotFound
         """
         await self._connection.data("DELETE", f"/builder/choices{_path(choice_id)}")
 
     async def clear_choices(self) -> int:
-        """Forget all choices; return how many there were."""
+        """Delete all choices; return their number."""
         removed: int = (await self._connection.data("DELETE", "/builder/choices"))["removed"]
         return removed
 
     @asynccontextmanager
     async def chat(self, session_id: str) -> AsyncIterator[Chat]:
-        """Talk about one session over a socket for the time of the block; a draft that is there is taken up.
+        """Open a socket for the interview of one session inside the block; an existing draft is resumed.
 
         Raises: NotFound when the id is not a UUID; Denied; Unavailable when the server cannot be reached.
         """
@@ -167,6 +189,10 @@ class Builder:
     async def _post(self, path: str, body: Any, revision: int | None = None, key: str | None = None) -> Any:
         headers = {"Idempotency-Key": key, "If-Match": None if revision is None else f'"{revision}"'}
         return await self._connection.data("POST", f"{_SESSIONS}{path}", body, headers=headers)
+
+
+def _engine(wanted: "EngineName | None") -> dict[str, str]:
+    return {} if wanted is None else {"engine": wanted}
 
 
 def _path(*parts: str) -> str:

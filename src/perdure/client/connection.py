@@ -1,4 +1,4 @@
-"""What goes over the wire: requests with the token, answers out of their envelope, problems as errors."""
+"""Sends requests with the token, unwraps responses, and raises problems as errors."""
 
 import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -46,11 +46,11 @@ _BY_STATUS: Mapping[int, type[PerdureError]] = {
 
 
 _LOST = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
-"""A connection that broke: the request may have been served, and its answer is lost."""
+"""Errors of a broken connection: the request may have been executed, but its response is lost."""
 
 
 class Connection:
-    """The way to one server. A redirect is not followed: the token is for that server alone."""
+    """The HTTP connection to one server. Redirects are not followed, because the token is only for that server."""
 
     def __init__(self, url: str, token: str, *, timeout_s: float = 30.0) -> None:
         self.url = _server(url)
@@ -77,10 +77,10 @@ class Connection:
         query: Mapping[str, Any] | None = None,
         headers: Mapping[str, str | None] | None = None,
     ) -> dict[str, Any]:
-        """Send a request, and return the whole envelope of its answer.
+        """Send a request, and return the whole envelope of its response.
 
-        Raises: the PerdureError that the server tells; Invalid, before anything is sent, when it cannot be; Unavailable
-        when there is no answer, or none of a server of ours.
+        Raises: the PerdureError of the response; Invalid, before anything is sent, when the request is invalid;
+        Unavailable without a response, or if it is not from a Perdure server.
         """
         request = self._request(method, path, body, query or {}, headers or {})
         try:
@@ -92,7 +92,7 @@ class Connection:
         raise _told(answer)
 
     async def _answer(self, request: httpx.Request) -> httpx.Response:
-        """Send a request; once more when its answer was lost and it can be repeated without doing anything twice.
+        """Send a request; repeat it once if the response was lost and the request is idempotent.
 
         Raises: httpx.HTTPError
         """
@@ -107,23 +107,23 @@ class Connection:
     def _request(
         self, method: str, path: str, body: Any, query: Mapping[str, Any], headers: Mapping[str, str | None]
     ) -> httpx.Request:
-        """Put a request together; nothing is sent yet. Raises: Invalid."""
-        given = {name: require_header(name, value) for name, value in headers.items() if value is not None}
-        asked = {name: value for name, value in query.items() if value is not None}
+        """Build a request without sending it. Raises: Invalid."""
+        sent_headers = {name: require_header(name, value) for name, value in headers.items() if value is not None}
+        params = {name: value for name, value in query.items() if value is not None}
         content = None if body is None else to_json(body)
         if content is not None:
-            given["Content-Type"] = "application/json"
+            sent_headers["Content-Type"] = "application/json"
         try:
-            return self._http.build_request(method, BASE + path, content=content, params=asked, headers=given)
+            return self._http.build_request(method, BASE + path, content=content, params=params, headers=sent_headers)
         except (httpx.InvalidURL, TypeError, ValueError) as error:
-            raise Invalid(f"This can be no request: {error}. Nothing was sent.") from error
+            raise Invalid(f"Invalid request: {error}. Nothing was sent.") from error
 
     async def data(self, method: str, path: str, body: Any = None, **more: Any) -> Any:
-        """Send a request, and return the data of its answer."""
+        """Send a request, and return the data of its response."""
         return (await self.ask(method, path, body, **more))["data"]
 
     async def each(self, path: str, **query: Any) -> AsyncIterator[Any]:
-        """Give all items of a list, page by page."""
+        """Yield all items of a list, page by page."""
         cursor: str | None = None
         while True:
             found = await self.ask("GET", path, query={**query, "cursor": cursor})
@@ -135,37 +135,37 @@ class Connection:
 
 
 def _server(url: str) -> str:
-    """Return the address of a server, without a slash at its end.
+    """Return the URL of a server without a trailing slash.
 
-    Raises: Invalid, which does not repeat a password; also when the token would go to another machine unencrypted.
+    Raises: Invalid, without repeating a password; also if the token would be sent to another machine unencrypted.
     """
     if "@" in str(url):
-        raise Invalid("The address of a server has no user and no password: the token says who asks.")
+        raise Invalid("The URL of a server must not have a user or password; the token authenticates the client.")
     try:
         found = httpx.URL(url)
     except (httpx.InvalidURL, TypeError, ValueError) as error:
-        raise Invalid(f"{url!r} is not the URL of a server: {error}.") from error
+        raise Invalid(f"Invalid URL of a server {url!r}: {error}.") from error
     is_whole = found.scheme in ("http", "https") and found.host
     if not is_whole or found.path.strip("/") or found.query or found.fragment:
-        raise Invalid(f"{url!r} is not the URL of a server. Expected one such as http://127.0.0.1:8733.")
+        raise Invalid(f"Invalid URL of a server {url!r}: expected one such as http://127.0.0.1:8733.")
     if found.scheme == "http" and not _is_this_machine(found.host):
         raise Invalid(
-            f"{url!r} is another machine, and over http:// the token could be read on the way. Use https://, or a"
+            f"{url!r} is another machine, and over http:// the token would be sent unencrypted. Use https://, or a"
             " tunnel such as `ssh -L 8733:127.0.0.1:8733 HOST` and http://127.0.0.1:8733. Nothing was sent."
         )
     return str(url).rstrip("/")
 
 
 def _trusted(url: str) -> ssl.SSLContext | bool:
-    """Return which authorities are trusted: for https those of httpx, otherwise none.
+    """Return the trusted authorities: for https those of httpx, else none.
 
-    To read the certificates of all authorities takes longer than a request. Without them no TLS connection is possible.
+    Loading the certificates of all authorities takes longer than a request, so it is omitted if TLS is not used.
     """
     return True if httpx.URL(url).scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def _is_this_machine(host: str) -> bool:
-    """Tell whether what is sent to a host stays on this machine, by its name alone: no resolver is asked."""
+    """Return whether a host is this machine, by its name or address, without resolving it."""
     if host.lower() == "localhost":
         return True
     try:
@@ -175,7 +175,10 @@ def _is_this_machine(host: str) -> bool:
 
 
 def _envelope(answer: httpx.Response) -> dict[str, Any]:
-    """Raises: Unavailable when the answer is none of a server of ours."""
+    """Return the envelope of a response.
+
+    Raises: Unavailable when the response is not from a Perdure server.
+    """
     try:
         found = answer.json()
     except ValueError:
@@ -186,34 +189,34 @@ def _envelope(answer: httpx.Response) -> dict[str, Any]:
 
 
 def _told(answer: httpx.Response) -> PerdureError:
-    """Make the error that a server tells of one of ours."""
+    """Return the error that a response describes."""
     try:
         problem = answer.json()
         detail, code = str(problem["detail"]), problem.get("code")
-        told = [str(each.get("detail", each)) for each in problem.get("errors", [])]
+        errors = [str(each.get("detail", each)) for each in problem.get("errors", [])]
     except (ValueError, KeyError, TypeError, AttributeError):
         return _not_ours(answer)
     kind = _BY_CODE.get(code) or _BY_STATUS.get(answer.status_code, PerdureError)
-    return _made(kind, detail, told, problem.get("current"))
+    return _made(kind, detail, errors, problem.get("current"))
 
 
 def _not_ours(answer: httpx.Response) -> Unavailable:
-    """Return the error for an answer of another program: a proxy that cannot reach the server, or another server."""
+    """Return the error for a response of another program, such as a proxy that cannot reach the server."""
     url = answer.request.url.copy_with(raw_path=b"/")
     return Unavailable(
-        f"{str(url).rstrip('/')} answered with status {answer.status_code}, and not as a Perdure server does. Check the"
-        " address, and what stands in front of the server."
+        f"Unexpected response with status {answer.status_code} from {str(url).rstrip('/')}: not a Perdure server. Check"
+        " the URL, and proxies in front of the server."
     )
 
 
 def refused(status: int, what: str) -> PerdureError:
-    """Make an error of ours of the status with which a server refuses to open a socket about something."""
+    """Return the error for the status of a rejected socket; `what` names the requested resource."""
     kind = _BY_STATUS.get(status, Unavailable)
-    return kind(f"There is no {what}." if kind is NotFound else f"The server refused the connection: {status}.")
+    return kind(f"There is no {what}." if kind is NotFound else f"The server rejected the connection: {status}.")
 
 
 def told_by_frame(frame: Mapping[str, Any]) -> PerdureError:
-    """Make the error that a frame of a socket tells of one of ours; a conflict has what is there now."""
+    """Return the error that a frame of a socket describes; a conflict has the present state as `current`."""
     current = {name: frame[name] for name in ("turn", "revision") if name in frame}
     return _made(_BY_CODE.get(str(frame["code"]), PerdureError), str(frame["message"]), [], current or None)
 

@@ -1,7 +1,8 @@
-"""Goals from elsewhere: start, look, follow, decide."""
+"""Calls for goals: start, show, follow, decide, signal, fork, retry and cancel them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
@@ -21,11 +22,13 @@ if TYPE_CHECKING:
     from perdure.app.wire.resources.goals import Approval, Goal, GoalDetail
 
 _PAUSES_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-"""How long a connection that broke is not tried again, after one failure, two, and so on."""
+"""The pauses before reconnecting after one failure, two failures, and so on."""
+
+_WITH_DELTAS = ("", "&deltas=1")
 
 
 class Goals:
-    """What can be done with goals."""
+    """The goals of a server."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -34,34 +37,37 @@ class Goals:
         self,
         *,
         text: str | None = None,
+        command: str | list[str] | None = None,
         plan: str | None = None,
         flow: str | None = None,
         key: str | None = None,
         **more: Any,
     ) -> "Goal":
-        """Start a goal in the server; with a key, once. `more` is args, bot, limits, policy, shell, tags.
+        """Start a goal in the server: a text for a model, a command, a plan or a flow; with a key, once.
+
+        `more` is args, bot, limits, model, policy, shell, tags.
 
         Raises: Invalid; Exhausted; Unavailable.
         """
-        what = {"text": text, "plan": plan, "flow": flow}
+        what = {"text": text, "command": command, "plan": plan, "flow": flow}
         body = {name: value for name, value in what.items() if value is not None} | more
         return await self._goal("POST", "", body, key=key)
 
     async def get(self, goal_id: str, *, prefix: bool = False) -> "GoalDetail":
         """Return a goal in detail: its calls, what it waits for, its limits and its children.
 
-        With `prefix`, the beginning of an id is enough if only one goal has it.
+        With `prefix`, also by a unique prefix of its id.
 
-        Raises: NotFound; Conflict when several ids begin so.
+        Raises: NotFound; Conflict when several ids match.
         """
         query = {"prefix": True if prefix else None}
         return cast("GoalDetail", await self._connection.data("GET", f"/goals/{plain_step(goal_id)}", query=query))
 
     async def each(self, *, limit: int = 50, **filters: Unpack[GoalFilters]) -> "AsyncIterator[Goal]":
-        """Give all goals that match all filters, the newest first; a page has `limit` goals.
+        """Iterate over the goals that match all filters, newest first; a request fetches `limit` of them.
 
         `flow` is the name of a flow, or `module:function`; `parent` is the id of the goal that started others as its
-        children. `since` and `until` choose by the time of creation: a datetime, or a text such as `2h`.
+        children. `since` and `until` limit the time of creation: a datetime, or a text such as `2h`.
 
         Raises: Invalid
         """
@@ -72,7 +78,7 @@ class Goals:
             yield cast("Goal", goal)
 
     async def events(self, goal_id: str, *, after_seq: int = 0) -> "AsyncIterator[Event]":
-        """Give the events of a goal that are there, after a seq."""
+        """Iterate over the stored events of a goal after a seq."""
         path = f"/goals/{plain_step(goal_id)}/events"
         while True:
             found = await self._connection.data("GET", path, query={"after_seq": after_seq})
@@ -92,8 +98,8 @@ class Goals:
     ) -> "AsyncIterator[Event]":
         """Yield the events of a goal after a seq, then new ones, each once and in order, until the goal has ended.
 
-        `on_progress` is called with what the calls of the goal report while they run in the server, between the events.
-        Of reports that follow each other quickly, some are left out; none is stored.
+        `on_progress` is called with the progress reports of calls that run in the server. Reports are not stored, and
+        frequent ones are dropped.
 
         A broken connection is opened again, up to `tries` times in a row (twelve take about forty seconds), and
         continues after the last event that was yielded.
@@ -101,15 +107,32 @@ class Goals:
         Raises: NotFound; Denied; Conflict when the goal does not have the event `after_seq`; Unavailable when the
         server cannot be reached for all that time.
         """
+        async with aclosing(self.frames(goal_id, after_seq=after_seq, tries=tries)) as frames:
+            async for frame in frames:
+                if frame["type"] == "event":
+                    yield frame["event"]
+                elif frame["type"] == "progress" and on_progress is not None:
+                    on_progress({"call_id": frame["call_id"], "text": frame["text"]})
+
+    async def frames(
+        self, goal_id: str, *, after_seq: int = 0, deltas: bool = False, tries: int = 12
+    ) -> "AsyncGenerator[wire.GoalFrame, None]":
+        """Yield the frames of a goal: its events as `follow` does, and reports between them.
+
+        With `deltas`, that is also the answer of a model while it arrives: `partial` has the text so far, each `delta`
+        a piece, and the event of the turn replaces them.
+
+        Raises: as `follow`.
+        """
         failures = 0
         while True:
             try:
-                async for frame in self._one_connection(goal_id, after_seq):
-                    if frame["type"] == "event":
-                        failures, after_seq = 0, frame["event"]["seq"]
-                        yield frame["event"]
-                    elif frame["type"] == "progress" and on_progress is not None:
-                        on_progress({"call_id": frame["call_id"], "text": frame["text"]})
+                # Closed here, with its socket, when a caller leaves its loop, not by the garbage collector.
+                async with aclosing(self._one_connection(goal_id, after_seq, deltas=deltas)) as frames:
+                    async for frame in frames:
+                        if frame["type"] == "event":
+                            failures, after_seq = 0, frame["event"]["seq"]
+                        yield frame
                 goal = await self.get(goal_id)
                 if goal["status"] in FINAL and goal["last_seq"] == after_seq:
                     return
@@ -120,9 +143,9 @@ class Goals:
             failures += 1
 
     async def changes(self) -> "AsyncIterator[Goal]":
-        """Give the goals that have not ended, then every goal that changes, as it is then, until the connection breaks.
+        """Yield all unfinished goals, then every goal after it changed, until the connection breaks.
 
-        Raises: Denied; Unavailable when it breaks; call it again then, which begins anew.
+        Raises: Denied; Unavailable when it breaks; a new call yields all unfinished goals again.
         """
         try:
             async with open_socket(self._connection, "/ws/events") as socket:
@@ -136,9 +159,17 @@ class Goals:
             raise Unavailable(f"{self._connection.url} cannot be reached: {error}.") from error
         raise Unavailable(f"{self._connection.url} has closed the connection. Call it again.")
 
-    async def resume(self, goal_id: str, *, limits: Mapping[str, Any] | None = None, key: str | None = None) -> "Goal":
-        """Go on with a goal in the server."""
-        body = {} if limits is None else {"limits": limits}
+    async def resume(
+        self,
+        goal_id: str,
+        *,
+        limits: Mapping[str, Any] | None = None,
+        model: str | None = None,
+        key: str | None = None,
+    ) -> "Goal":
+        """Resume a goal in the server; `model` is asked from then on, in a goal for a model."""
+        given = {"limits": limits, "model": model}
+        body = {name: value for name, value in given.items() if value is not None}
         return await self._goal("POST", f"/{plain_step(goal_id)}/resume", body, key=key)
 
     async def retry(
@@ -150,7 +181,7 @@ class Goals:
         key: str | None = None,
         policy: Mapping[str, Any] | None = None,
     ) -> "Goal":
-        """Retry a failed goal in the server; with a key, once. `policy` judges the calls of models from then on.
+        """Retry a failed goal in the server; with a key, once. `policy` applies to calls of a model from then on.
 
         Raises: NotFound; Conflict when it is not failed, or cannot be retried; Exhausted; Unavailable.
         """
@@ -170,7 +201,7 @@ class Goals:
     ) -> "Goal":
         """Fork a goal at exactly one of: `before` a step, `after` a step, `at` an event. It does not run yet.
 
-        `repeat` names `once` steps that may have happened and are called a second time, and steps of a cleanup.
+        `repeat` names `once` steps that may have happened and are called again, and steps of a cleanup.
 
         Raises: NotFound; Invalid; Conflict when the fork would repeat an effect, or the goal has ended there.
         """
@@ -183,32 +214,34 @@ class Goals:
     async def cancel(
         self, goal_id: str, *, reason: str | None = None, now: bool = False, key: str | None = None
     ) -> "Goal":
-        """End a goal; with `now`, without the cleanup of its flow."""
+        """Cancel a goal; with `now`, without the cleanup of its flow."""
         body = {name: value for name, value in {"reason": reason, "now": now or None}.items() if value is not None}
         return await self._goal("POST", f"/{plain_step(goal_id)}/cancel", body, key=key)
 
     async def decide(
         self, goal_id: str, decision: str, *, call_id: str | None = None, value: Any = None, key: str | None = None
     ) -> "Goal":
-        """Decide about a call that waits for a person."""
+        """Decide a call that waits for a person."""
         body = {"decision": decision, "call_id": call_id, "value": value}
         return await self._goal("POST", f"/{plain_step(goal_id)}/decisions", body, key=key)
 
     async def signal(self, goal_id: str, name: str, payload: Any = None, *, key: str | None = None) -> "Goal":
-        """Tell a goal something."""
+        """Send a signal to a goal."""
         return await self._goal("POST", f"/{plain_step(goal_id)}/signals", {"name": name, "payload": payload}, key=key)
 
     async def approvals(self) -> "list[Approval]":
-        """Return what waits for a person."""
+        """Return the calls of all goals that wait for a person."""
         return [cast("Approval", each) async for each in self._connection.each("/approvals")]
 
     async def _goal(self, method: str, path: str, body: Any = None, *, key: str | None = None) -> "Goal":
         headers = {"Idempotency-Key": key}
         return cast("Goal", await self._connection.data(method, f"/goals{path}", body, headers=headers))
 
-    async def _one_connection(self, goal_id: str, after_seq: int) -> "AsyncIterator[wire.GoalFrame]":
+    async def _one_connection(
+        self, goal_id: str, after_seq: int, *, deltas: bool
+    ) -> "AsyncGenerator[wire.GoalFrame, None]":
         try:
-            path = f"/ws/goals/{plain_step(goal_id)}?after_seq={one_step(str(after_seq))}"
+            path = f"/ws/goals/{plain_step(goal_id)}?after_seq={one_step(str(after_seq))}{_WITH_DELTAS[deltas]}"
             async with open_socket(self._connection, path) as socket:
                 async for text in socket:
                     frame = orjson.loads(text)
@@ -217,10 +250,10 @@ class Goals:
                     yield cast("wire.GoalFrame", frame)
         except InvalidStatus as error:
             if error.response.status_code in (429, 500, 502, 503, 504):
-                raise  # it may be well again, as after a connection that broke
+                raise  # a later attempt may succeed, as after a broken connection
             raise refused(error.response.status_code, f"goal {goal_id[:60]!r}") from error
 
 
 def _moment(given: datetime | str | None) -> str | None:
-    """Return a time as it is sent: with its offset, because the server may be in another time zone."""
+    """Return a time as text with its offset, because the server may be in another time zone."""
     return given.astimezone().isoformat() if isinstance(given, datetime) else given

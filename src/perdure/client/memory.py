@@ -1,13 +1,12 @@
-"""The memory from elsewhere: add, update, list, find, look, forget."""
+"""Calls for memory records: add, update, find, show and delete them."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from perdure.app.wire.resources.parameters import require_names
+from perdure.app.wire.resources.parameters import RecordFilters, RelatedTo, require_names
 from perdure.client.connection import Connection
 from perdure.client.sending import one_step
-from perdure.memory.query.parameters import RecordFilters, RelatedTo
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources.memory import (
@@ -22,16 +21,16 @@ if TYPE_CHECKING:
 
 
 class Memory:
-    """What can be done with the memory."""
+    """The memory of a server."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     async def add(self, record: Mapping[str, Any], *, key: str | None = None) -> "AddedRecord":
-        """Store a record, unless the same was stored within a day; with a key, once. It is durable when this returns.
+        """Store a record durably, unless the same was stored within a day; with a key, once.
 
-        Raises: Invalid; Conflict when the key was used for another record; NotFound when the record that the key stands
-        for was removed since; Unavailable.
+        Raises: Invalid; Conflict when the key was used for another record; NotFound when the record of the key was
+        deleted; Unavailable.
         """
         headers = {"Idempotency-Key": key}
         return cast("AddedRecord", await self._connection.data("POST", "/memory/records", record, headers=headers))
@@ -39,20 +38,20 @@ class Memory:
     async def put(
         self, records: Sequence[Mapping[str, Any]], *, again: bool = False, only_new: bool = False
     ) -> "AddedRecords":
-        """Store several records, each under the id that it has: all, or none when one is refused.
+        """Store several records under their own ids: all of them, or none if one is rejected.
 
-        The same records again add nothing. `again` stores what was stored within a day, too. With `only_new` a taken id
-        is a duplicate whatever the record says, and a forgotten record is not added again.
+        A repetition adds nothing. `again` also stores records that were stored within a day. With `only_new`, a record
+        with an existing id is skipped as a duplicate, and a forgotten record is not added again.
 
-        Raises: Invalid; Conflict when an id is taken by another record; Unavailable.
+        Raises: Invalid; Conflict when an id belongs to another record; Unavailable.
         """
         body = {"records": list(records), "again": again, "only_new": only_new}
         return cast("AddedRecords", await self._connection.data("PUT", "/memory/records", body))
 
     async def get(self, record_id: str, *, prefix: bool = False) -> dict[str, Any]:
-        """Return the record with an id; with `prefix`, also by the first six characters or more of its id.
+        """Return the record with an id; with `prefix`, also by a unique prefix of at least six characters.
 
-        Raises: NotFound; Conflict when several ids begin so.
+        Raises: NotFound; Conflict when several ids match.
         """
         query = {"prefix": True if prefix else None}
         found: dict[str, Any] = await self._connection.data("GET", _record(record_id), query=query)
@@ -67,11 +66,10 @@ class Memory:
         budget_ms: float | None = None,
         **filters: Unpack[RecordFilters],
     ) -> "SearchMatches":
-        """Find records by their words, the best first; each match has its `score`. Filters are those of `list`.
+        """Return records by words, best match first, each with its `score`. Filters are those of `list`.
 
-        `budget_ms` is the time limit of the search.
-
-        `next_cursor` is there when there are more, which the same call with it as `cursor` gives.
+        `budget_ms` is the time limit of the search. If there are more matches, `next_cursor` is the `cursor` of the
+        next page.
 
         Raises: Invalid
         """
@@ -82,7 +80,7 @@ class Memory:
     async def list(
         self, *, limit: int = 20, cursor: str | None = None, **filters: Unpack[RecordFilters]
     ) -> "SearchMatches":
-        """List the newest records; filters are type, source, repo, since and until.
+        """Return the newest records; filters are type, source, repo, since and until.
 
         `next_cursor` is as in `search`.
 
@@ -93,7 +91,7 @@ class Memory:
         return found
 
     async def update(self, key: str, changes: Mapping[str, Any]) -> "UpdatedRecord":
-        """Store a record under a key, or in the place of the one with an id; what was current there is superseded.
+        """Store a record that supersedes the current record with a key or an id.
 
         Raises: Invalid
         """
@@ -107,9 +105,9 @@ class Memory:
         budget_ms: float | None = None,
         **asked: Unpack[RelatedTo],
     ) -> "RelatedMatches":
-        """Find what has to do with paths, a fingerprint, a text, a commit or a pull request, the most severe first.
+        """Return records related to paths, a fingerprint, a text, a commit or a pull request, most severe first.
 
-        Each match says `why`. `cursor` and `budget_ms` are as in `search`.
+        Each match has the reasons in `why`. `cursor` and `budget_ms` are as in `search`.
 
         Raises: Invalid
         """
@@ -121,18 +119,18 @@ class Memory:
         return found
 
     async def status(self) -> "MemoryStatus":
-        """Return how much there is, how large it is, and how the log and its index stand."""
+        """Return the number of records, their size, and the state of the log and its index."""
         return cast("MemoryStatus", await self._connection.data("GET", "/memory/status"))
 
     async def forget(self, record_id: str) -> "DeletedRecord":
-        """Remove a record for good, by its whole id.
+        """Delete a record permanently, by its whole id.
 
         Raises: NotFound; Conflict while another process rewrites the log.
         """
         return cast("DeletedRecord", await self._connection.data("DELETE", _record(record_id)))
 
     async def _matches(self, path: str, query: Mapping[str, Any]) -> Any:
-        """Return what was found in the form in which `p.memory` gives it."""
+        """Return the matches in the same form as `p.memory`."""
         found = await self._connection.ask("GET", path, query=query)
         meta = found["meta"]
         names = ("truncated", "more", "disabled", "next_cursor")
@@ -145,7 +143,7 @@ def _record(record_id: str) -> str:
 
 
 def _sent(filters: RecordFilters) -> dict[str, Any]:
-    """Return filters as they are sent; a time without an offset counts as UTC, at home too.
+    """Return the query parameters of filters; a time without an offset is UTC, as in a home.
 
     Raises: TypeError for an unknown filter.
     """

@@ -1,4 +1,4 @@
-"""Sockets to a server: with the token, without a proxy, and to that server alone."""
+"""Opens sockets to a server: with the token, without a proxy or redirects."""
 
 from websockets.asyncio.client import connect
 
@@ -6,12 +6,12 @@ from perdure.client.connection import Connection
 
 
 def open_socket(connection: Connection, path: str) -> connect:
-    """Return a socket at a path, to be awaited or entered."""
+    """Return a connection to a path, to be awaited or used as a context manager."""
     return _Direct(connection.socket_url(path), additional_headers=connection.headers, proxy=None)
 
 
 class _Direct(connect):
-    """A connection that follows no redirect: what it has in its headers is for that server alone."""
+    """A connection that does not follow redirects, because its headers are only for that server."""
 
     def process_redirect(self, exc: Exception) -> Exception | str:
         """See connect.process_redirect."""

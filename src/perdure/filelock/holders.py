@@ -1,4 +1,4 @@
-"""Which process holds a lock, and whether it is stopped, as Linux tells in /proc; other systems do not."""
+"""Finds the process that holds a lock, and whether it is stopped, by /proc of Linux."""
 
 import os
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ class Holder:
     is_stopped: bool
 
     def stopped_sentence(self, path: Path) -> str:
-        """Say that the process is stopped, and how it is resumed."""
+        """Return a sentence that the process is stopped, and how to resume it."""
         return (
             f"Process {self.pid} holds {path} and is stopped."
             f" Resume it with `kill -CONT {self.pid}` (or `fg` in its terminal)."
@@ -22,7 +22,7 @@ class Holder:
 
 
 def holder_of(path: Path) -> Holder | None:
-    """Find the process that holds the lock on a file; None when there is none, or the system does not tell."""
+    """Return the process that holds the lock on a file; None if there is none, or it cannot be found."""
     try:
         found = os.stat(path)
         file = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"

@@ -10,11 +10,11 @@ pause while the same thread is in the middle of taking a lock.
 
 
 class Holds:
-    """The locks that are held in this process, and those who keep more from being taken."""
+    """The locks that this process holds, and the pauses during which it takes no more."""
 
     def __init__(self) -> None:
         self.pauses: set[object] = set()
-        """A token for each pause; while there is none, locks are taken."""
+        """A token for each pause; without any, locks may be taken."""
         self.inner: set[object] = set()
         """Locks under which no other is taken."""
         self.outer: set[object] = set()
@@ -22,32 +22,32 @@ class Holds:
         self._full_pauses: set[object] = set()
 
     def pause(self) -> object:
-        """Let no lock be taken, except what is needed to release an outer lock; return a token for `resume`."""
+        """Forbid taking locks, except those needed to release an outer lock; return a token for `resume`."""
         token = object()
         self.pauses.add(token)
         return token
 
     def pause_fully(self, token: object) -> None:
-        """Let no lock be taken at all: an outer lock is held for too long to be waited for."""
+        """Forbid taking any lock, because an outer lock is held for too long."""
         self._full_pauses.add(token)
 
     def resume(self, token: object) -> None:
-        """Let locks be taken again, unless there is another pause."""
+        """End a pause; locks may be taken again after the last one."""
         self._full_pauses.discard(token)
         self.pauses.discard(token)
 
     def lets_in(self, register: set[object]) -> bool:
-        """Tell whether a lock that was added to one of our sets may be taken in spite of a pause."""
+        """Return whether a lock that was added to a set may be taken despite a pause."""
         if self._full_pauses:
             return False
         return len(self.outer) > (1 if register is self.outer else 0)
 
     def is_quiet(self) -> bool:
-        """Tell whether the process may be stopped; in a full pause, outer locks do not count."""
+        """Return whether the process may be stopped; in a full pause, outer locks do not count."""
         return not self.inner and bool(self._full_pauses or not self.outer)
 
     def reset(self) -> None:
-        """Start again in a forked child, which holds nothing."""
+        """Reset the state in a forked child, which holds no locks."""
         for each in (self.pauses, self.inner, self.outer, self._full_pauses):
             each.clear()
 

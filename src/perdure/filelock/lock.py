@@ -25,7 +25,7 @@ _FILE_MODE = 0o600
 _FIRST_PAUSE_S = 0.0001
 _LONGEST_PAUSE_S = 0.004
 _LONGEST_STEP_S = 1.0
-"""At most so much of one pause counts as waiting: a process that was stopped meanwhile has not waited."""
+"""The maximum time of one sleep that counts towards the deadline, so that a stopped process does not time out."""
 
 Kind = Literal["inner", "outer", "lasting"]
 """`outer`: other locks are taken under it. `lasting`: held for the life of a worker, so that no stop waits for it."""
@@ -37,9 +37,9 @@ class FileLock:
     def __init__(self, path: Path, wait_s: float = WAIT_S, *, kind: Kind = "inner") -> None:
         self.path = path
         self.is_new = False
-        """Whether this object made the file: no process has used it before."""
+        """Whether this object created the file, so that no process has used it before."""
         self.size = 0
-        """How many bytes the file had when the lock was taken."""
+        """The size of the file when the lock was taken."""
         self._wait_s = wait_s
         self._threads = threading.Lock()
         self._fd = -1
@@ -52,7 +52,7 @@ class FileLock:
 
     @property
     def fd(self) -> int:
-        """The file that is locked; -1 when none is open."""
+        """The descriptor of the lock file; -1 if it is not open."""
         return self._fd
 
     def __enter__(self) -> Self:
@@ -65,7 +65,7 @@ class FileLock:
         self.release()
 
     def acquire(self, wait_s: float | None = None) -> None:
-        """Take the lock, waiting for it.
+        """Take the lock, and wait for it if necessary.
 
         Raises: Unavailable, naming the holder, when it is held for too long; Denied when the file cannot be made.
         """
@@ -76,12 +76,12 @@ class FileLock:
         try:
             self._wait(wait_s, wait_s - (time.monotonic() - begun_s))
         except BaseException:
-            self.close()  # an interrupt may come when it is locked already
+            self.close()  # an interrupt may arrive after the file was locked
             self._threads.release()
             raise
 
     def try_acquire(self) -> bool:
-        """Take the lock if it is free at this moment.
+        """Try to take the lock without waiting.
 
         Raises: Denied when the file cannot be made.
         """
@@ -99,7 +99,7 @@ class FileLock:
         return is_ours
 
     def release(self) -> None:
-        """Release the lock; in a child that was forked meanwhile, which does not have it, nothing happens."""
+        """Release the lock; do nothing in a forked child, which does not hold it."""
         try:
             if self._fd >= 0:
                 fcntl.flock(self._fd, fcntl.LOCK_UN)
@@ -116,7 +116,7 @@ class FileLock:
         self._register.discard(self)
 
     def is_in_place(self) -> bool:
-        """Tell whether others would lock the same file; not when it was removed or replaced."""
+        """Return whether the open file still has its name, so that other processes lock the same file."""
         try:
             named = os.stat(self._name)
         except OSError:
@@ -125,7 +125,7 @@ class FileLock:
         return (named.st_dev, named.st_ino) == self._file
 
     def refusal(self, wait_s: float) -> Unavailable:  # noqa: ARG002 (others name it)
-        """Say that another process holds the lock, and what to do."""
+        """Return the error for a lock that another process holds."""
         holder = holder_of(self.path)
         if holder is not None and holder.is_stopped:
             return Unavailable(holder.stopped_sentence(self.path))
@@ -133,11 +133,11 @@ class FileLock:
         return Unavailable(f"{who} holds {self.path} and does not release it. Wait for it, or end it, and try again.")
 
     def thread_refusal(self, wait_s: float) -> Unavailable:
-        """Say that another thread of this process holds the lock."""
+        """Return the error for a lock that another thread of this process holds."""
         return Unavailable(f"Another thread has held {self.path} for {wait_s:g} s. Try again.")
 
     def open_file(self) -> int:
-        """Open the file, or make it; -1 when it was there and then was not.
+        """Open or create the file; return -1 if it was removed meanwhile.
 
         Raises: Denied
         """
@@ -168,7 +168,7 @@ class FileLock:
             before_s = now_s
 
     def _take(self) -> bool:
-        """Lock the file that is in place if it is free, and if locks are not paused."""
+        """Try to lock the file with this name, unless locks are paused."""
         while True:
             if self._fd < 0 and not self._open():
                 continue
@@ -188,7 +188,7 @@ class FileLock:
             self.close()
 
     def _open(self) -> bool:
-        """Open the file; false when it has to be tried again.
+        """Open the file; return False if the caller must retry.
 
         A child that another thread forks between the two statements would inherit a descriptor that it does not know.
         """
@@ -204,14 +204,14 @@ class FileLock:
         return True
 
     def forget(self) -> None:
-        """Hold nothing, in a forked child. The descriptor is closed, not unlocked: the lock is still the parent's."""
+        """Forget the lock in a forked child. The descriptor is closed but not unlocked: the parent holds the lock."""
         self.close()
         self._threads = threading.Lock()
 
 
 @contextmanager
 def shared_now(path: Path) -> Iterator[bool]:
-    """Take a lock that others may share, and give the block whether that was possible: no process holds it exclusively.
+    """Try to take a shared lock, and yield whether that was possible, because no process holds it exclusively.
 
     Raises: OSError when the file cannot be opened.
     """
@@ -235,7 +235,7 @@ def _is_shared(fd: int) -> bool:
 _all: "weakref.WeakSet[FileLock]" = weakref.WeakSet()
 _shared: set[int] = set()
 _forks = [0]
-"""How often this process has forked."""
+"""The number of forks of this process and its ancestors."""
 
 
 def _count_fork() -> None:

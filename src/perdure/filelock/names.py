@@ -1,4 +1,4 @@
-"""Names in a folder, locked while what has them is made or replaced."""
+"""Locks names in a folder while their files are created or replaced."""
 
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +17,7 @@ class NameLock(FileLock):
     ) -> None:
         try:
             if self.fd >= 0:  # not in a forked child
-                self.path.unlink(missing_ok=True)  # those who wait for it see that it is gone, and make a new one
+                self.path.unlink(missing_ok=True)  # waiting processes notice that it was removed, and create a new one
         finally:
             self.release()
             self.close()

@@ -20,17 +20,17 @@ from perdure.files.fsync import fsync_file, fsync_folder, fsync_path
 from perdure.files.opening import FILE_MODE, create_exclusive, write_all
 
 _ABANDONED_S = 3600.0
-"""A part that was not written to for so long is of a process that died."""
+"""The age in seconds after which the part of a file counts as left by a dead process."""
 _LONGEST_STEM_BYTES = 200
-"""What the name of a part repeats of the name of its file: most file systems allow 255 bytes."""
+"""The maximum length of the file name in the name of its part: most file systems allow 255 bytes."""
 
 
 class PartFile:
-    """A file that is being written, and is to take the name of another or a new one. Made by `part_file`."""
+    """A file that is being written, before it gets its final name. Created by `part_file`."""
 
     def __init__(self, target: str, name: str, fd: int, folder: int | None) -> None:
         self.fd = fd
-        """The open file; -1 when it was closed, because another library writes it by its path."""
+        """The descriptor of the file; -1 after `close`."""
         self.is_placed = False
         """Whether the file may have its final name."""
         self._target = target
@@ -44,7 +44,7 @@ class PartFile:
         return Path(self._name)
 
     def write(self, data: bytes | bytearray) -> None:
-        """Write data behind what was written before.
+        """Append data.
 
         Raises: OSError
         """
@@ -52,13 +52,13 @@ class PartFile:
         write_all(self.fd, data)
 
     def close(self) -> None:
-        """Close the file, to let another library write it by its path."""
+        """Close the file, so that another library can write it by its path."""
         if self.fd >= 0:
             fd, self.fd = self.fd, -1
             os.close(fd)
 
     def fsync(self) -> None:
-        """Flush the content. `replace` and `publish` do so too, unless it was done.
+        """Flush the content, as `replace` and `publish` do too, unless it is flushed.
 
         Raises: OSError
         """
@@ -70,7 +70,7 @@ class PartFile:
         self._is_flushed = True
 
     def replace(self) -> None:
-        """Give the file its name, in place of what has it now.
+        """Rename the part to its final name, and replace an existing file.
 
         Raises: OSError
         """
@@ -79,7 +79,7 @@ class PartFile:
         self.is_placed = True
 
     def publish(self) -> None:
-        """Give the file its name, unless the name is taken.
+        """Rename the part to its final name, unless that exists.
 
         Raises: FileExistsError when it is taken; OSError.
         """
@@ -97,7 +97,7 @@ class PartFile:
 def part_file(
     target: Path | str, *, name: str | None = None, mode: int = FILE_MODE, folder: int | None = None
 ) -> Iterator[PartFile]:
-    """Give the block a new file beside `target` to fill, and then to `replace` or `publish`.
+    """Yield a new part file beside `target`, to write and then to `replace` or `publish`.
 
     After the block the name is durable, or nothing of the part is left. `name` is the name of the part where a lock
     makes sure that there is one writer: what a dead one left there is removed. Otherwise it is random.
@@ -118,7 +118,7 @@ def part_file(
         yield part
     finally:
         part.close()
-        with suppress(OSError):  # what cannot be removed now is removed by a later write of the file
+        with suppress(OSError):  # a later write of the file removes it
             _remove(place, folder)
     if part.is_placed:
         failpoints.hit("files.folder.before")
@@ -127,20 +127,20 @@ def part_file(
 
 
 def write_atomic(path: Path, data: bytes, *, mode: int = FILE_MODE, keeps_mode: bool = False) -> None:
-    """Write a file whole, in place of one that is there; with `keeps_mode`, that one's permissions stay.
+    """Write a file atomically, and replace an existing one; with `keeps_mode`, its permissions are kept.
 
     Raises: OSError
     """
     kept = _mode_of(path) if keeps_mode else None
     with part_file(path, mode=mode if kept is None else kept) as part:
         if kept is not None:
-            os.fchmod(part.fd, kept)  # also what the umask takes away
+            os.fchmod(part.fd, kept)  # including bits that the umask clears
         part.write(data)
         part.replace()
 
 
 def publish(part: Path | str, target: Path | str, *, folder: int | None = None) -> None:
-    """Give a complete file its name, unless the name is taken.
+    """Rename a complete file, unless the new name exists.
 
     Without hard links, a rename does it: in a folder that is given by its path, under a lock, so that of several
     processes of ours one gives the name.
@@ -160,7 +160,7 @@ def publish(part: Path | str, target: Path | str, *, folder: int | None = None) 
 
 
 def rename_durably(old: Path | str, new: Path | str, *, folder: int | None = None) -> None:
-    """Rename a file or a folder within its folder, and make that durable.
+    """Rename a file or folder durably within its folder.
 
     Raises: OSError
     """
@@ -198,7 +198,7 @@ def _mode_of(path: Path) -> int | None:
 
 
 def _prefix(name: str) -> str:
-    """Return how the names of a file's parts begin."""
+    """Return the prefix of the names of the parts of a file."""
     return f".{os.fsdecode(os.fsencode(name)[:_LONGEST_STEM_BYTES])}.part-"
 
 
@@ -208,7 +208,7 @@ def _remove(name: str, folder: int | None) -> None:
 
 
 def _remove_abandoned(beside: str, name: str, folder: int | None) -> None:
-    """Remove the parts of a file that processes have left which died; one that is being written is young."""
+    """Remove the parts of a file that dead processes left, by their age."""
     prefix, oldest_s = _prefix(name), time.time() - _ABANDONED_S
     with suppress(OSError), os.scandir(folder if folder is not None else beside or ".") as entries:
         for entry in entries:

@@ -1,4 +1,4 @@
-"""Folders: made private and durable, and opened without following a link."""
+"""Creates private folders durably, and opens folders without following links."""
 
 import os
 from pathlib import Path
@@ -7,11 +7,11 @@ from perdure.errors import Invalid, from_os_error
 from perdure.files.fsync import fsync_folder
 
 FOLDER_MODE = 0o700
-"""Permissions of a folder that is ours: private."""
+"""The permissions of private folders."""
 
 
 def ensure_folder(path: Path) -> None:
-    """Make a folder, and its parents, unless they are there; what is made is private.
+    """Create a folder and its missing parents, all of them private.
 
     Raises: Invalid when something else is in the way; Denied when it may not be made.
     """
@@ -28,7 +28,7 @@ def ensure_folder(path: Path) -> None:
 
 
 def open_folder(name: Path | str, *, folder: int | None = None) -> int:
-    """Open a folder, which a symbolic link is not (ENOTDIR or ELOOP); a name may be looked up in an open folder.
+    """Open a folder, but not a symbolic link (ENOTDIR or ELOOP); with an open folder, `path` is a name in it.
 
     Raises: OSError
     """
@@ -36,7 +36,7 @@ def open_folder(name: Path | str, *, folder: int | None = None) -> int:
 
 
 def make_folder(name: str, folder: int, mode: int = FOLDER_MODE) -> None:
-    """Make a folder in an open folder, durably, unless its name is taken.
+    """Create a folder in an open folder durably, unless its name exists.
 
     Raises: OSError
     """

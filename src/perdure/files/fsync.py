@@ -1,4 +1,4 @@
-"""Bringing files, and the names in folders, to stable storage."""
+"""Flushes files, and names in folders, to stable storage."""
 
 import fcntl
 import os
@@ -7,12 +7,12 @@ from pathlib import Path
 
 
 def fsync_file(fd: int, *, only_data: bool = False) -> None:
-    """Flush an open file; with `only_data`, of its metadata only what reading needs.
+    """Flush an open file; with `only_data`, only the metadata that reading needs.
 
     Raises: OSError
     """
     if sys.platform == "darwin":
-        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # fsync there reaches the disk, but not its medium
+        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # fsync of macOS does not flush the cache of the disk
     elif only_data:
         os.fdatasync(fd)
     else:
@@ -32,7 +32,7 @@ def fsync_path(path: Path | str, *, folder: int | None = None) -> None:
 
 
 def fsync_folder(folder: Path | int) -> None:
-    """Make the names in a folder durable; the folder is given by its path, or open.
+    """Make the names in a folder durable; `folder` is a path or a descriptor.
 
     Raises: OSError
     """

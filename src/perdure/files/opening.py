@@ -12,10 +12,10 @@ from pathlib import Path
 from perdure.errors import Invalid
 
 _HANDED_OVER = re.compile(r"/dev/(?:stdin|null|fd/\d+)|/proc/self/fd/\d+")
-"""Names under which a shell hands over a pipe; its other end is open, or the shell has closed it."""
+"""Paths by which a shell passes a pipe."""
 
 FILE_MODE = 0o600
-"""Permissions of a file that is ours: private."""
+"""The permissions of private files."""
 
 
 def open_file(
@@ -26,7 +26,7 @@ def open_file(
     folder: int | None = None,
     follows_links: bool = False,
 ) -> int:
-    """Open a file; a symbolic link in its place is an error (ELOOP) unless links are followed.
+    """Open a file; a symbolic link is an error (ELOOP) unless links are followed.
 
     Raises: OSError
     """
@@ -35,7 +35,7 @@ def open_file(
 
 
 def open_input(path: Path | str) -> int:
-    """Open a file to read that a caller names; links are followed.
+    """Open a file for reading by a path from a caller; links are followed.
 
     What is not a regular file is rejected, because reading it may block forever. A pipe under a name that a shell gives
     it, such as `/dev/stdin`, is read.
@@ -62,7 +62,7 @@ def open_input(path: Path | str) -> int:
 
 
 def read_input_file(path: Path | str, largest: int = -1) -> bytes:
-    """Return the bytes of a file that a caller names, up to a size.
+    """Return the content of a file at a path from a caller, up to a size.
 
     Raises: Invalid when it is not a regular file, see `open_input`; OSError.
     """
@@ -75,7 +75,7 @@ def _not_regular(path: Path | str, what: str) -> Invalid:
 
 
 def create_exclusive(name: Path | str, mode: int = FILE_MODE, *, folder: int | None = None) -> int:
-    """Create a file and open it for writing. Of several processes that do so, one succeeds.
+    """Create a file and open it for writing. Of concurrent processes, only one succeeds.
 
     Raises: FileExistsError when the name is taken, also by a link that leads nowhere; OSError.
     """
@@ -91,12 +91,12 @@ def create_empty(name: Path | str, mode: int = FILE_MODE, *, folder: int | None 
 
 
 def is_regular(fd: int) -> bool:
-    """Tell whether an open file is a regular one: no folder, pipe, socket or device."""
+    """Return whether an open file is a regular file."""
     return stat.S_ISREG(os.fstat(fd).st_mode)
 
 
 def write_all(fd: int, data: bytes | bytearray) -> None:
-    """Write all of the data, in as many calls as it takes.
+    """Write all data, in several calls if necessary.
 
     Raises: OSError; what was written before it stays.
     """

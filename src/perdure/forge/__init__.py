@@ -1,4 +1,4 @@
-"""Forge: the conversation that turns a wish into a bot. Questions, drafts, choices and assembly.
+"""Forge, the bot builder: interview, drafts, past choices, and assembly of the files of a bot.
 
 May import: bots, memory, minds, tools, kernel, settings, failpoints, errors.
 """

@@ -1,4 +1,4 @@
-"""What the person says: an option, free text, a confirmation, or a step back."""
+"""The answers that a person can give: an option, free text, a confirmation, or a step back."""
 
 import re
 from typing import Any
@@ -16,31 +16,31 @@ class _Answer(BaseModel):
 
 
 class OptionIndex(_Answer):
-    """The nth option, from 0."""
+    """One option, by its index from 0."""
 
     option_index: int
 
 
 class OptionIndexes(_Answer):
-    """Several options, each from 0, where a question allows it."""
+    """Several options, by their indexes from 0, if the question allows it."""
 
     option_indexes: list[int]
 
 
 class FreeText(_Answer):
-    """Something that no option says."""
+    """An answer in the person's own words."""
 
     free_text: str
 
 
 class Confirm(_Answer):
-    """Yes or no to what was shown."""
+    """Yes or no to the turn that asks for confirmation."""
 
     confirm: bool
 
 
 class Back(_Answer):
-    """To an earlier phase; None is the one before."""
+    """A step back to an earlier phase; None is the previous one."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["back"]})  # `{}` is not an answer
     back: BuilderPhase | None = None
@@ -75,7 +75,7 @@ _EXPECTED = (
 
 
 def read_answer(wire: Any) -> BuilderAnswer:
-    """Read an answer in its wire form, in either spelling.
+    """Read an answer from JSON, with the name of its field or of its type as the key.
 
     Raises: Invalid
     """
@@ -92,22 +92,22 @@ def read_answer(wire: Any) -> BuilderAnswer:
     try:
         return _KINDS[name].model_validate({name: value})
     except ValidationError:
-        raise Invalid(f"The value of {name} is not right. {_EXPECTED}") from None
+        raise Invalid(f"The value of {name} is not valid. {_EXPECTED}") from None
 
 
 def is_help(text: str) -> bool:
-    """Tell whether a person asks what a question means."""
+    """Return whether a text asks for help."""
     return text.strip().casefold() in _HELP
 
 
 def is_undecided(text: str) -> bool:
-    """Tell whether a person leaves the choice to us: "I don't know, choose for me"."""
+    """Return whether a text leaves the choice to Forge: "I don't know, choose for me"."""
     parts = [part.strip() for part in re.split(r"[,.;!]|\band\b|\bso\b", text.strip().casefold()) if part.strip()]
     return 0 < len(parts) <= 3 and all(_UNDECIDED.fullmatch(part) for part in parts)
 
 
 def write_answer(answer: BuilderAnswer) -> Any:
-    """Write an answer in its wire form."""
+    """Return an answer as JSON."""
     match answer:
         case Back(back=None):
             return "back"
@@ -116,15 +116,15 @@ def write_answer(answer: BuilderAnswer) -> Any:
 
 
 def text_of(answer: FreeText, what: str = "The answer") -> str:
-    """Return free text as it may be kept.
+    """Return free text without white space around it.
 
-    Raises: Invalid when it is empty, too long, or not storable text.
+    Raises: Invalid when it is empty, too long, or not storable.
     """
     text = answer.free_text.strip()
     if not text:
-        raise Invalid(f"{what} is empty. Say something.")
+        raise Invalid(f"{what} is empty. Enter some text.")
     if len(text) > LONGEST_TEXT:
-        raise Invalid(f"{what} has {len(text):,} characters; at most {LONGEST_TEXT:,} are read.")
+        raise Invalid(f"{what} has {len(text):,} characters; the maximum is {LONGEST_TEXT:,}.")
     if any(ord(character) < 32 and character not in "\n\t" for character in text) or "\x7f" in text:
         raise Invalid(f"{what} contains control characters.")
     return require_storable(text, what)

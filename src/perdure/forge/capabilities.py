@@ -1,25 +1,25 @@
-"""What a skill needs a bot to be able to do: a fixed list, suggested from the whole words of a description."""
+"""Capabilities that a skill can require: a fixed list, suggested from the words of a description."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from perdure.errors import Invalid
-from perdure.forge.categories import words_of
+from perdure.forge.categories import telling_words
 
 
 @dataclass(frozen=True)
 class Capability:
-    """Something that a bot can be able to do."""
+    """An ability that a skill requires of a bot."""
 
     name: str
     does: str
-    """What it does, as an instruction in a SKILL.md."""
+    """The instruction in the SKILL.md."""
     words: frozenset[str]
 
 
 @dataclass(frozen=True)
 class SuggestedCapability:
-    """A capability that a description speaks for, and why."""
+    """A capability that a description suggests, with the reason."""
 
     name: str
     reason: str
@@ -58,22 +58,22 @@ CAPABILITIES: dict[str, Capability] = {
         ),
         _capability(
             *("remember", "Remember facts for later conversations."),
-            "remember remembers remind reminds track tracks history preferences note notes list lists",
+            "remember remembers remind reminds track tracks history preferences diary journal note notes list lists",
         ),
         _capability(
             *("ask-user", "Ask the user before a step that cannot be undone."),
-            "ask asks confirm approve approval delete deletes pay pays buy buys book books order orders",
+            "ask asks confirm approve approval delete deletes pay pays buy buys booking order orders",
         ),
     )
 }
 
 
 def suggest_capabilities(description: str) -> list[SuggestedCapability]:
-    """Return the capabilities that whole words of a description speak for, with the words as the reason."""
-    said = dict.fromkeys(words_of(description))
+    """Return the capabilities whose words a description contains, with those words as the reason."""
+    said = telling_words(description)
     found = []
     for capability in CAPABILITIES.values():
-        words = [word for word in said if word in capability.words]
+        words = [shown for word, shown in said.items() if word in capability.words]
         if words:
             quoted = ", ".join(f'"{word}"' for word in words)
             found.append(SuggestedCapability(capability.name, f"the description says {quoted}"))
@@ -81,9 +81,9 @@ def suggest_capabilities(description: str) -> list[SuggestedCapability]:
 
 
 def require_capabilities(names: Iterable[str]) -> tuple[Capability, ...]:
-    """Return capabilities by their names, each once.
+    """Return capabilities by their names, without duplicates.
 
-    Raises: Invalid, naming the first that is not known and all that are.
+    Raises: Invalid, naming the first unknown one and all known ones.
     """
     wanted = tuple(dict.fromkeys(names))
     for name in wanted:

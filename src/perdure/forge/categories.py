@@ -1,7 +1,13 @@
-"""Finding out what a bot is for, from whole words; and what goes well with each purpose."""
+"""Suggests the purpose of a bot from the words of its description, and has the defaults of each category.
+
+Every word of a description votes for the purposes that list it: a word that names a purpose counts 2, a word that only
+goes with it counts 1, and a repeated word counts once. Only whole words count, so that "smart" is not "art". The best
+purpose is clear if it has at least 2 points and more than every other one; otherwise the person is asked.
+"""
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -10,7 +16,7 @@ from perdure.forge.vocabulary import BotPurpose, PurposeCategory
 
 @dataclass(frozen=True)
 class Defaults:
-    """What a category of bots is given unless the person says otherwise."""
+    """The defaults of a category of bots, and the number of questions that its interviews have."""
 
     temperature: float
     max_tokens: int
@@ -41,7 +47,6 @@ DEFAULTS: dict[PurposeCategory, Defaults] = {
     PurposeCategory.CUSTOM: Defaults(0.7, 4096, "adaptive", ("versatile",), (), 4, 7),
 }
 
-# A word counts 2 where it names the purpose itself, 1 where it only goes with it.
 _STRONG: dict[BotPurpose, str] = {
     BotPurpose.CODING: (
         "code coding coder coders codebase programming programmer developer developers debug debugging debugger"
@@ -75,7 +80,8 @@ _STRONG: dict[BotPurpose, str] = {
     ),
     BotPurpose.HOUSEHOLD: (
         "household family families kids children chores groceries grocery shopping recipe recipes cook cooking cooks"
-        " kitchen meal meals dinner garden gardening plants cleaning laundry"
+        " kitchen meal meals dinner dinners lunch lunches breakfast supper garden gardening plants cleaning"
+        " laundry"
     ),
     BotPurpose.TRAVEL: (
         "travel travels travelling traveling traveller trip trips journey journeys itinerary itineraries flight flights"
@@ -101,14 +107,28 @@ _WEAK: dict[BotPurpose, str] = {
     BotPurpose.DATA: "report reports trends trend compare market markets chart charts statistics finance figures",
     BotPurpose.STUDY: "explain explains math maths grammar language languages spanish french german school course",
     BotPurpose.CUSTOMER_SERVICE: "support service orders shop store users ticket tickets polite",
-    BotPurpose.PERSONAL_ASSISTANT: "simple quick small tiny list lists daily minutes hours schedule count email emails",
+    BotPurpose.PERSONAL_ASSISTANT: (
+        "simple quick small tiny list lists daily minutes hours schedule count email emails diary journal track books"
+    ),
     BotPurpose.HOUSEHOLD: "home house pasta bake baking tea coffee budget bills pets dog cat",
-    BotPurpose.TRAVEL: "city cities museum museums book visit tour tours packing train trains",
+    BotPurpose.TRAVEL: "city cities museum museums booking visit tour tours packing train trains",
     BotPurpose.HEALTH: "coach run motivates motivate water weight stress training",
     BotPurpose.ON_CALL: "call production logs server servers deploy deploys deployment",
     BotPurpose.GAMES: "play player players master characters level",
 }
-_ON_CALL = re.compile(r"\bon[- ]call\b", re.IGNORECASE)
+_NOT_AFTER_BOOK = (
+    "about|club|list|review|i|we|you|that|which|by|from|for|with|in|on|of|to|and|or|is|are|should|do|did|can|would|has"
+)
+_TELLING = re.compile(
+    rf"""\b(?P<oncall>on[- ]call)\b
+        |\b(?P<diary>keep(?:s|ing)?\s+(?:[\w'-]+\s+){{0,3}}?(?:log|diary|journal|record|track))\b
+        |\b(?P<past>(?:i|we)\s+(?:have\s+)?read)\b
+        |(?:^|(?<=to\s)|(?<=and\s)|(?<=that\s)|(?<=which\s)|(?<=who\s)|(?<=can\s)|(?<=please\s)|(?<=,\s))
+         (?P<booking>books?)(?=\s+(?!(?:{_NOT_AFTER_BOOK})\b)\w)
+        |[^\W_]+(?:['\u2019][^\W_]+)?""",
+    re.VERBOSE,
+)
+"""Words, and phrases that mean something else than their words; the name of its group is the word for a phrase."""
 _WORDS: dict[str, list[tuple[BotPurpose, int]]] = {}
 for _weight, _lists in ((2, _STRONG), (1, _WEAK)):
     for _kind, _listed in _lists.items():
@@ -124,18 +144,18 @@ _EMPTY = (
     " another other others more anything everything help helps helping somebody someone anybody anyone everybody"
     " everyone nobody people person personal tell tells say says know knows use using work works day days"
 )
-"""Words that say nothing about a purpose."""
+"""Words without any meaning for a purpose."""
 _SAYS_NOTHING = frozenset(_EMPTY.split())
 
 
 @dataclass(frozen=True)
 class FoundPurpose:
-    """What a description says about the purpose: the best one, and whether that is beyond doubt."""
+    """The purpose that a description suggests."""
 
     purpose: BotPurpose
     is_clear: bool
     is_vague: bool
-    """Little was said: a purpose, and nothing that would distinguish this bot from another."""
+    """The description has fewer than two significant words."""
 
     @property
     def category(self) -> PurposeCategory:
@@ -148,25 +168,34 @@ def words_of(text: str) -> tuple[str, ...]:
     return tuple(re.findall(r"[^\W_]+(?:['\u2019][^\W_]+)?", text.casefold()))
 
 
-def telling_words(text: str) -> list[str]:
-    """Return the words of a text that say something."""
+def significant_words(text: str) -> list[str]:
+    """Return the words of a text that are not stop words."""
     return [word for word in words_of(text) if word not in _SAYS_NOTHING]
 
 
 def topics(text: str) -> list[str]:
-    """Return what a text is about, beside its purpose: the telling words that every bot of its kind does not share."""
-    telling = [word for word in telling_words(text) if word.isalpha() and len(word) > 2]
+    """Return the significant words of a text that do not name a purpose; if all do, return all."""
+    telling = [word for word in significant_words(text) if word.isalpha() and len(word) > 2]
     return [word for word in telling if word not in _WORDS] or telling
+
+
+@lru_cache(maxsize=64)
+def telling_words(text: str) -> Mapping[str, str]:
+    """Return the words of a text by which a purpose or a capability is found, each as the text has it.
+
+    A phrase counts as one word: "keep a reading log" is a diary, and only the verb "book" is a booking.
+    """
+    return {match.lastgroup or match[0]: match[0] for match in _TELLING.finditer(text.casefold())}
 
 
 @lru_cache(maxsize=256)
 def purpose_of(description: str) -> FoundPurpose:
-    """Score whole words, so that "smart" is not art; a tie, or no word at all, is not clear."""
+    """Return the purpose that has the most points; see the module."""
     scores: Counter[BotPurpose] = Counter()
-    for word in dict.fromkeys(words_of(_ON_CALL.sub("oncall", description))):
+    for word in telling_words(description):
         for purpose, weight in _WORDS.get(word, ()):
             scores[purpose] += weight
-    is_vague = len(set(telling_words(description))) < 2
+    is_vague = len(set(significant_words(description))) < 2
     if not scores:
         return FoundPurpose(BotPurpose.OTHER, is_clear=False, is_vague=is_vague)
     (best, most), *others = scores.most_common()

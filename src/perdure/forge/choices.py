@@ -1,4 +1,4 @@
-"""What past choices speak for, with their support."""
+"""Suggestions from past choices, with the number of choices that support them."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -16,14 +16,14 @@ _SPOKEN: dict[BotPurpose, str] = {
     BotPurpose.GAMES: "game",
 }
 _ONE_PURPOSE = (BotPurpose.CODING, BotPurpose.RESEARCH, BotPurpose.CUSTOMER_SERVICE)
-"""Purposes that have a category of their own: a past choice that names the category alone is one of theirs."""
+"""Purposes that are the only one of their category: a past choice without a purpose belongs to them."""
 
 
-def alike(state: BuilderState) -> Sequence[PastChoice]:
-    """Return the last choices for bots of the same purpose, the newest first; one of its own is like no other."""
+def similar_choices(state: BuilderState) -> Sequence[PastChoice]:
+    """Return the last choices for bots of the same purpose, newest first; a custom purpose has none."""
     if state.purpose is BotPurpose.OTHER:
         return []
-    return [past for past in state.surroundings.past if _purpose(past) == state.purpose][:_LOOKED_AT]
+    return [past for past in state.context.past if _purpose(past) == state.purpose][:_LOOKED_AT]
 
 
 def _purpose(past: PastChoice) -> BotPurpose | None:
@@ -31,11 +31,11 @@ def _purpose(past: PastChoice) -> BotPurpose | None:
     return past.purpose or (known[0] if known else None)
 
 
-def favourite(
+def suggest_most_chosen(
     state: BuilderState, value_of: Callable[[PastChoice], str], verb: str, option_of: Callable[[str], str]
 ) -> Suggestion | None:
-    """Suggest what was chosen most often for bots like this one; of several, the newest."""
-    values = [value for each in alike(state) if (value := value_of(each))]
+    """Suggest the most frequent past choice for bots of the same purpose; of several, the newest."""
+    values = [value for each in similar_choices(state) if (value := value_of(each))]
     if not values:
         return None
     counts = Counter(values)

@@ -1,4 +1,4 @@
-"""What a bot is made of: whole when it is built, in parts while the person is asked."""
+"""The config of a bot: complete when the bot is built, partial during the interview."""
 
 import re
 from typing import Annotated, Any, Literal
@@ -13,7 +13,7 @@ LONGEST_NAME = 120
 LONGEST_TEXT = 10_000
 LONGEST_CATEGORY = 50
 LONGEST_PURPOSE = 8 * LONGEST_TEXT
-"""The description, rewritten, and what was answered about it: each may be as long as a text."""
+"""The rewritten description and the answers about it; each may have the maximum length of a text."""
 MOST_ANSWERS = 20
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 SKILL_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -22,7 +22,7 @@ SKILL_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 def _one_line(text: str) -> str:
     shown = " ".join(text.split())
     if not shown or not shown.isprintable():
-        raise ValueError("one line of printable text was expected")
+        raise ValueError("must be one line of printable text")
     return shown
 
 
@@ -38,7 +38,7 @@ Line = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_one_l
 Text = Annotated[str, Field(max_length=LONGEST_TEXT), AfterValidator(_clean)]
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME), AfterValidator(_one_line)]
 Sentence = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT + 200), AfterValidator(_one_line)]
-"""What an answer to a question of the purpose comes to, in one line."""
+"""An answer to a question of the purpose, as one line."""
 Answers = Annotated[dict[Line, Sentence], Field(max_length=MOST_ANSWERS)]
 Category = Annotated[str, Field(min_length=1, max_length=LONGEST_CATEGORY), AfterValidator(_one_line)]
 
@@ -48,7 +48,7 @@ class _Part(BaseModel):
 
 
 class Personality(_Part):
-    """How a bot is."""
+    """The personality of a bot."""
 
     tone: Line
     traits: tuple[Line, ...] = Field(default=(), max_length=20)
@@ -57,7 +57,7 @@ class Personality(_Part):
 
 
 class ModelSettings(_Part):
-    """Which model answers, and how freely."""
+    """The model of a bot, and its sampling settings."""
 
     model: Line
     temperature: float = Field(ge=0.0, le=2.0, allow_inf_nan=False)
@@ -65,7 +65,7 @@ class ModelSettings(_Part):
 
 
 class SkillChoice(_Part):
-    """A skill that a bot gets."""
+    """A skill that was chosen for a bot."""
 
     name: Annotated[str, Field(pattern=rf"^{SKILL_NAME.pattern}$", max_length=64)]
     description: Text
@@ -73,15 +73,15 @@ class SkillChoice(_Part):
 
 
 class BuilderConfig(_Part):
-    """A whole bot, as it is to be built."""
+    """The complete config of a bot."""
 
     name: Name
     description: Text
     category: Category
     purpose: BotPurpose = BotPurpose.OTHER
-    """Which questions are asked about it; without one it follows from the category."""
+    """Determines the questions of the interview; without one it follows from the category."""
     answers: Answers = Field(default_factory=dict)
-    """What was answered to the questions of the purpose, as a sentence each, by the name of the question."""
+    """Answers to the questions of the purpose, one sentence each, by the name of the question."""
     tags: tuple[Line, ...] = Field(default=(), max_length=20)
     personality: Personality
     model_settings: ModelSettings = Field(validation_alias="model_config", serialization_alias="model_config")
@@ -90,42 +90,42 @@ class BuilderConfig(_Part):
     @model_validator(mode="before")
     @classmethod
     def _with_purpose(cls, values: Any) -> Any:
-        """Bots of earlier versions have a category alone."""
+        """Add the purpose to a config of an earlier version, which has a category only."""
         if isinstance(values, dict) and "purpose" not in values and isinstance(values.get("category"), str):
             return {**values, "purpose": BotPurpose.of_category(values["category"])}
         return values
 
     def wire(self) -> dict[str, Any]:
-        """Return the one JSON form."""
+        """Return this as JSON."""
         return self.model_dump(mode="json", by_alias=True)
 
 
 def read_config(wire: Any) -> BuilderConfig:
-    """Read a whole config in its wire form.
+    """Read a complete config from JSON.
 
-    Raises: Invalid, naming each field that is not right.
+    Raises: Invalid, naming each invalid field.
     """
     try:
         return BuilderConfig.model_validate(wire)
     except ValidationError as error:
         wrong = [f"{'.'.join(map(str, each['loc'])) or 'config'}: {each['msg']}" for each in error.errors()]
-        raise Invalid(f"The config is not right: {wrong[0]}.", errors=wrong) from error
+        raise Invalid(f"The config is not valid: {wrong[0]}.", errors=wrong) from error
 
 
 class PartialConfig(_Part):
-    """As much of a bot as is known; each field belongs to one phase."""
+    """The config as far as it is known; each field belongs to one phase."""
 
     name: Name | None = None
     category: Category | None = None
     purpose: BotPurpose | None = None
     answers: Answers = Field(default_factory=dict)
     description: Text | None = None
-    """A new one, where an existing bot is to be for something else."""
+    """The new description of an existing bot whose purpose changes."""
     changes: tuple[Line, ...] | None = None
-    """What is to change of an existing bot."""
+    """The parts of an existing bot that change."""
     tags: tuple[Line, ...] = ()
     focus: Text | None = None
-    """This, `audience` and `output` were asked by earlier versions; their drafts still have them."""
+    """This, `audience` and `output` are answers to questions of earlier versions; their drafts still have them."""
     audience: Text | None = None
     output: Text | None = None
     tone: Line | None = None

@@ -1,4 +1,4 @@
-"""A skill made of a description: its name, and its text in the Agent Skills format, read back before it counts."""
+"""Makes a skill from a description: its name, and its SKILL.md in the Agent Skills format."""
 
 from typing import Annotated, Any
 
@@ -20,22 +20,24 @@ from perdure.forge.config import Line, Text
 
 MOST_CAPABILITIES = 20
 _MOST_WORDS = 5
+_REASONS = {"too_short": "it is empty", "string_too_short": "it is empty"}
+"""What is wrong with a field, where the words of pydantic name no cause."""
 
 
 class SkillRequest(BaseModel):
-    """What a skill is wanted for."""
+    """A request for a new skill."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     name: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)] | None = None
-    """Made of the description when it is left out."""
+    """Default: made from the first words of the description."""
     description: Annotated[Text, Field(min_length=1)]
     capabilities: tuple[Line, ...] | None = Field(default=None, max_length=MOST_CAPABILITIES)
-    """Those that the description speaks for when they are left out."""
+    """Default: those that the description suggests."""
 
     def wanted(self) -> list[SuggestedCapability]:
         """Return the capabilities of the skill, each with its reason.
 
-        Raises: Invalid when one is not known.
+        Raises: Invalid when one is unknown.
         """
         if self.capabilities is None:
             return suggest_capabilities(self.description)
@@ -43,21 +45,24 @@ class SkillRequest(BaseModel):
 
 
 def read_skill_request(wire: Any) -> SkillRequest:
-    """Read a request in its wire form.
+    """Read a request from JSON.
 
-    Raises: Invalid, naming each field that is not right.
+    Raises: Invalid, naming each invalid field.
     """
     try:
         return SkillRequest.model_validate(wire)
     except ValidationError as error:
-        wrong = [f"{'.'.join(map(str, each['loc'])) or 'skill_request'}: {each['msg']}" for each in error.errors()]
-        raise Invalid(f"The request for a skill is not right: {wrong[0]}.", errors=wrong) from error
+        wrong = [
+            f"{'.'.join(map(str, each['loc'])) or 'skill_request'}: {_REASONS.get(each['type'], each['msg'])}"
+            for each in error.errors()
+        ]
+        raise Invalid(f"Invalid request for a skill: {wrong[0]}.", errors=wrong) from error
 
 
 def make_skill(request: SkillRequest) -> tuple[Skill, str]:
-    """Return the skill that a request asks for, and its text; the same request makes the same one.
+    """Return the skill of a request and the text of its SKILL.md; the same request returns the same skill.
 
-    Raises: Invalid when it cannot be written down such that it comes back as it was.
+    Raises: Invalid when the text does not have the requested values after it is parsed.
     """
     line = " ".join(request.description.split())
     if not line:
@@ -71,12 +76,12 @@ def make_skill(request: SkillRequest) -> tuple[Skill, str]:
     text = write_document(front, _body(name, request))
     skill = read_own_skill(name, text)
     if (skill.name, skill.description, skill.skill_type) != (name, front["description"], "builder-created"):
-        raise Invalid(f"{skill_path(name)} cannot hold this description: it comes back as {skill.description!r:.200}.")
+        raise Invalid(f"{skill_path(name)} cannot store this description: it is read as {skill.description!r:.200}.")
     return skill, text
 
 
 def _name_of(line: str) -> str:
-    """Make a name of the first words of a description."""
+    """Return a name made from the first words of a description."""
     return slug_of(" ".join(line.split(" ")[:_MOST_WORDS]), "skill")
 
 

@@ -1,4 +1,10 @@
-"""A person's description of a bot, rewritten as what the bot itself reads: "I want a tutor" is "You are a tutor"."""
+"""Rewrites a person's description of a bot as an instruction to the bot: "I want a tutor" is "You are a tutor".
+
+The first sentence loses the words that ask for something ("please make me"), and gets a beginning that depends on the
+rest: a noun phrase becomes "You are …", a verb becomes "You …", anything else "Your task: …". In all sentences the
+person is put into the third person: the first mention is "the user", later ones are "they". A text that is not English
+is quoted.
+"""
 
 import re
 
@@ -13,7 +19,7 @@ _ASKED = re.compile(
         (?:to\s+have\s+|(?:to\s+)?(?:make|build|create|give)(?:\s+(?:me|us))?\s+)?""",
     re.VERBOSE | re.IGNORECASE,
 )
-"""How people begin to ask for something."""
+"""Phrases that ask for something, before what is asked for."""
 _YOU_TO = re.compile(
     r"(?:please\s+)?(?:i(?:['\u2019]d|\s+would)?\s+(?:want|need|like|love)\s+you\s+to|(?:can|could|would|will)\s+you(?:\s+please)?"
     r"|you\s+(?:should|must|will|shall))\s+(?!(?:make|build|create|give)\s+(?:me|us)\b)(?=\w)",
@@ -34,7 +40,7 @@ _OWN_STATES = re.compile(
     r"(?:is|are|was|were|has|have|needs?|wants?|likes?|lives|works)\b",
     re.IGNORECASE,
 )
-"""The same about what is theirs: "my team needs help"."""
+"""A statement about the person's own: "my team needs help"."""
 _A_BOT = re.compile(
     r"an?\s+(?:[\w-]+\s+){0,2}?(?:bot|assistant|agent|chatbot|helper|companion|tutor|coach)\b", re.IGNORECASE
 )
@@ -84,35 +90,43 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^\W\d_a-z])")
 
 
 def second_person(description: str) -> str:
-    """Return a description as instructions to the bot; what cannot be rewritten is quoted as it is."""
+    """Return a description as instructions to the bot; text that is not English is quoted."""
     first, *more = [" ".join(line.split()) for line in description.split("\n") if line.split()] or [""]
     if not first:
         return ""
     sentences = _SENTENCE.split(first)
-    begun = _first(sentences[0], is_english=_is_english(description))
-    text = " ".join([begun, *map(_further, sentences[1:])])
+    begun = _rewrite_first(sentences[0], is_english=_is_english(description))
+    text = " ".join([begun, *map(_rewrite_further, sentences[1:])])
     is_known = "the user" in text
-    return "\n".join([text, *(f"In more detail: {_ended(_persons(line, is_known=is_known))}" for line in more)])
+    return "\n".join(
+        [text, *(f"In more detail: {_with_full_stop(_in_third_person(line, is_known=is_known))}" for line in more)]
+    )
 
 
-def facts(description: str) -> list[str]:
-    """Return what a description says about the person, one sentence each: "I am a nurse" is "They are a nurse."."""
+def facts_about_user(description: str) -> list[str]:
+    """Return the facts about the person in a description, one sentence each: "I am a nurse" is "They are a nurse."."""
     lines = [" ".join(line.split()) for line in description.split("\n")]
     found = [match[0].strip(" ,;") for line in lines for match in _ABOUT.finditer(line)]
-    return list(dict.fromkeys(_ended(_capital(_persons(each, is_known=True))) for each in found))
+    return list(dict.fromkeys(_with_full_stop(_capital(_in_third_person(each, is_known=True))) for each in found))
 
 
 def about_user(text: str, *, is_known: bool = False) -> str:
-    """Return what a person says with themselves in the third person: "my son" is "the user's son", or "their son"."""
-    return _persons(text, is_known=is_known) if _is_english(text) else text
+    """Return a text with the person in the third person: "my son" is "the user's son"; "their son" with `is_known`."""
+    return _in_third_person(text, is_known=is_known) if _is_english(text) else text
 
 
 _AT_TIMES = ("when", "whenever", "if", "while", "until", "where", "before", "after", "once")
 _NOT_ALWAYS = "".join(rf"(?<!\b{word}\s)" for word in _AT_TIMES)
-"""What is so at times is not a fact: "when I am working"."""
+"""A temporary state is not a fact: "when I am working"."""
+_FAMILY = (
+    "sons?|daughters?|child|children|kids?|baby|toddler|wife|husband|partner|girlfriend|boyfriend|spouse|family"
+    "|mother|father|mum|mom|dad|parents?|brothers?|sisters?|grandmother|grandfather|grandparents|dogs?|cats?"
+)
 _ABOUT = re.compile(
     rf"\b{_NOT_ALWAYS}(?:i am|i['\u2019]m|we are|we['\u2019]re)\s+(?!looking\b|searching\b|sure\b|not sure\b)[^,.;!?]+"
     rf"|\b{_NOT_ALWAYS}(?:i|we)\s+(?:live|work|have|study|speak|own|run|teach|manage)\s[^,.;!?]+"
+    rf"|\b{_NOT_ALWAYS}(?<!\bsure\s)(?<!\bwhether\s)(?:my|our)\s+(?:[\w-]+\s+)?(?:{_FAMILY})\s+"
+    r"(?:is|are|has|have|hates?|likes?|loves?|needs?|cannot|can['\u2019]t|eats?|lives?|goes)\s[^,.;!?]+"
     r"|\bmy name is\s[^,.;!?]+",
     re.IGNORECASE,
 )
@@ -131,62 +145,62 @@ def _is_english(text: str) -> bool:
     return bool(words) and (len(words) <= 3 or any(word in _ENGLISH for word in words))
 
 
-def _first(sentence: str, *, is_english: bool) -> str:
+def _rewrite_first(sentence: str, *, is_english: bool) -> str:
     if not is_english:
-        return f"The user asked for this: {_ended(sentence)}"
+        return f"The user asked for this: {_with_full_stop(sentence)}"
     sentence = sentence.removesuffix("?")
     if match := _YOU_TO.match(sentence):
-        return _ended(_told(_persons(sentence[match.end() :])))
+        return _with_full_stop(_as_instruction(_in_third_person(sentence[match.end() :])))
     asked = _ASKED.match(sentence)
     rest = sentence[asked.end() :] if asked else sentence
-    return _ended(_wished(rest or sentence))
+    return _with_full_stop(_rewrite_request(rest or sentence))
 
 
-def _told(text: str) -> str:
-    """Say what a bot was told to do or to be."""
+def _as_instruction(text: str) -> str:
+    """Return an instruction to do or to be something as a sentence about the bot."""
     match = _BE.match(text)
     return f"You are {text[match.end() :]}" if match else f"You {text}"
 
 
-def _wished(rest: str) -> str:
-    """Rewrite what a person asks for, without the words that ask for it."""
-    for pattern, begin in _BEGINNINGS:
+def _rewrite_request(rest: str) -> str:
+    """Rewrite a request, without the words that ask for it, as a sentence to the bot."""
+    for pattern, beginning in _BEGINNINGS:
         if match := pattern.match(rest):
-            return f"{begin} {_persons(rest[match.end() :], is_known='the user' in begin)}"
+            return f"{beginning} {_in_third_person(rest[match.end() :], is_known='the user' in beginning)}"
     word, _, more = rest.partition(" ")
     if word.casefold() == "to" and more:
-        return f"You help the user {_persons(more, is_known=True)}"
+        return f"You help the user {_in_third_person(more, is_known=True)}"
     if word.casefold().strip(",.:;") in _DOING and more:
-        return f"You {_persons(f'{word.lower()} {more}')}"
+        return f"You {_in_third_person(f'{word.lower()} {more}')}"
     if _STATES.match(rest) or _OWN_STATES.match(rest):
-        return f"You help the user. {_capital(_persons(rest, is_known=True))}"
+        return f"You help the user. {_capital(_in_third_person(rest, is_known=True))}"
     if _THING.match(rest):
-        return f"You are {_persons(f'{word.lower()} {more}')}"
-    return f"Your task: {_persons(rest)}"
+        return f"You are {_in_third_person(f'{word.lower()} {more}')}"
+    return f"Your task: {_in_third_person(rest)}"
 
 
-def _further(sentence: str) -> str:
+def _rewrite_further(sentence: str) -> str:
     """Rewrite a sentence after the first."""
     if match := _YOU_TO.match(sentence):
-        return _ended(_told(_persons(sentence[match.end() :], is_known=True)))
+        return _with_full_stop(_as_instruction(_in_third_person(sentence[match.end() :], is_known=True)))
     asked = _ASKED.match(sentence)
     if asked and asked.end() and _A_BOT.match(sentence, asked.end()):
-        return _ended(f"You are {_persons(sentence[asked.end() :], is_known=True)}")
+        return _with_full_stop(f"You are {_in_third_person(sentence[asked.end() :], is_known=True)}")
     said = _IT.sub("you ", sentence)
     for was, becomes in _MODALS.items():
         said = said.replace(f"you {was}", f"you {becomes}")
-    return _ended(_capital(_persons(said, is_known=True)))
+    return _with_full_stop(_capital(_in_third_person(said, is_known=True)))
 
 
-def _persons(text: str, *, is_known: bool = False) -> str:
-    """Put the person into the third person; the first mention is "the user" unless they are known already."""
+def _in_third_person(text: str, *, is_known: bool = False) -> str:
+    """Put the person into the third person; the first mention is "the user", unless there was one before."""
     seen = is_known
 
     def said(match: re.Match[str]) -> str:
         nonlocal seen
         word = " ".join(match[0].casefold().replace("\u2019", "'").split())
         if word not in _SAID_AS and word not in ("me", "us", "my", "our"):
-            return match[0]  # a letter that only folds to one of these
+            return match[0]  # its case folding only looks like one of these words
         was_seen, seen = seen, True
         if word in ("me", "us"):
             return "them" if was_seen else "the user"
@@ -201,6 +215,6 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _ended(text: str) -> str:
+def _with_full_stop(text: str) -> str:
     text = text.strip()
     return text if text.endswith((".", "!", "?", "…", "。", "\uff01", "\uff1f")) else f"{text.rstrip(',;:')}."

@@ -1,25 +1,27 @@
-"""The state of a session: all that there is to know about an interview, and so all that a draft keeps."""
+"""The state of a session, which a draft stores."""
 
 from typing import Any
 
 import orjson
-from pydantic import Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from perdure.errors import Damaged
 from perdure.forge.config import BuilderConfig, PartialConfig
 from perdure.forge.turns import BuilderTurn, Wire
-from perdure.forge.vocabulary import BotPurpose, BuilderMode, BuilderPhase, PurposeCategory
+from perdure.forge.vocabulary import BotPurpose, BuilderMode, BuilderPhase, EngineName, PurposeCategory
 
 KEEP = "keep"
-"""The option that leaves a bot as it is."""
-WISHED = "wished"
-"""The option that is what the request to change a bot names."""
+"""Id of the option that keeps the present value."""
+REQUESTED = "wished"
+"""Id of the option with the value that the change request names."""
+WORDED = "words-"
+"""Begins the id of an option that a model worded; its label is read as an answer in the person's own words."""
 _HINT = " (Other: "
-"""Where a question begins to say what may be typed, which is of use only while it is asked."""
+"""Begins the part of a question that describes free text; it is shown only while the question is pending."""
 
 
 class Exchange(Wire):
-    """A question as it was asked, and its answer as it was given."""
+    """A question and its answer."""
 
     question: str
     options: tuple[str, ...]
@@ -27,46 +29,46 @@ class Exchange(Wire):
     """The label of the chosen option, or the free text."""
     phase: BuilderPhase
     slot: str
-    """What the question was for."""
+    """The name of the slot of the question."""
     option_id: str | None = None
-    """The chosen option; None is free text, or several options."""
+    """The id of the chosen option; None for free text, or several options."""
     option_ids: tuple[str, ...] = ()
-    """The chosen options, where there are several."""
+    """The ids of the chosen options, if there are several."""
 
     @property
     def asked(self) -> str:
-        """The question as one reads it later."""
+        """The question without its hint about free text."""
         return without_hint(self.question)
 
     @property
     def said(self) -> str:
-        """What was answered; that something is kept, by what it is."""
+        """The answer; of a kept value, the value."""
         return self.answer.removeprefix("Keep ") if self.option_id == KEEP else self.answer
 
 
 class PastChoice(Wire):
-    """What was chosen for a bot before."""
+    """The choices that were made for an earlier bot."""
 
     category: str
     tone: str
     model: str
     skills: tuple[str, ...]
     purpose: BotPurpose | None = None
-    """None in drafts of earlier versions, which knew a category alone."""
+    """None in drafts of earlier versions, which stored a category only."""
 
 
-class Surroundings(Wire):
-    """What an interview knew of the world when it began; kept, so that a resumed one asks the same."""
+class InterviewContext(Wire):
+    """What an interview knows about its home. It is part of the draft, so that a resumed session asks the same."""
 
     models: tuple[str, ...] = ()
     past: tuple[PastChoice, ...] = ()
-    """The newest first."""
+    """Newest first."""
     skills: tuple[tuple[str, str], ...] = ()
-    """Names and descriptions of the skills that there are."""
+    """Names and descriptions of all skills."""
 
 
 class Target(Wire):
-    """The bot that a reconfiguration is about, as it was when that began."""
+    """The bot that a session reconfigures, as it was when the session began."""
 
     bot_id: str
     slug: str
@@ -75,7 +77,9 @@ class Target(Wire):
 
 
 class BuilderState(Wire):
-    """One conversation, from the wish to the whole config."""
+    """The state of one session, from the description to the complete config."""
+
+    model_config = ConfigDict(populate_by_name=True)
 
     session_id: str
     mode: BuilderMode
@@ -89,25 +93,31 @@ class BuilderState(Wire):
     pending_turn: BuilderTurn | None = None
     pending_slot: str | None = None
     target: Target | None = None
-    surroundings: Surroundings = Field(default_factory=Surroundings)
+    engine: EngineName = "builtin"
+    """Who leads the interview from here on."""
+    stated: tuple[str, ...] = ()
+    """The slots that the person has answered without being asked, as a model understood them."""
+    context: InterviewContext = Field(
+        default_factory=InterviewContext, validation_alias="surroundings", serialization_alias="surroundings"
+    )
 
     @property
     def description(self) -> str:
-        """All that the person said the bot is for; what was said twice counts once."""
+        """The description with all clarifications, without repetitions."""
         if not self.clarifications:
             return self.initial_description
         return "\n".join(dict.fromkeys([self.initial_description, *self.clarifications]))
 
     @property
     def about(self) -> str:
-        """What the bot is for, as far as it is known: of an existing bot, its description or the new one."""
+        """The description of the bot; in a reconfiguration, the new one or else that of the bot."""
         if self.target is None:
             return self.description
         return self.config.description or str(self.target.config.get("description") or "")
 
     @property
     def is_repurposed(self) -> bool:
-        """Whether an existing bot is to be for something else: what its old purpose implied holds no more."""
+        """Whether a reconfiguration changes the purpose or the description of the bot."""
         if self.target is None:
             return False
         old = BuilderConfig.model_validate(self.target.config)
@@ -115,12 +125,12 @@ class BuilderState(Wire):
 
     @property
     def has_request(self) -> bool:
-        """Whether the person said what is to change of an existing bot."""
+        """Whether the person described the change of an existing bot."""
         return self.target is not None and self.initial_description != f"Change {self.target.slug}"
 
     @property
     def purpose(self) -> BotPurpose:
-        """What the bot is for; drafts of earlier versions have a category alone."""
+        """The purpose of the bot; drafts of earlier versions have a category only."""
         if self.config.purpose is not None:
             return self.config.purpose
         if self.target is not None:
@@ -129,7 +139,7 @@ class BuilderState(Wire):
 
     @property
     def question_count(self) -> int:
-        """How many questions were answered."""
+        """Number of answered questions."""
         return len(self.conversation)
 
     @property
@@ -137,21 +147,21 @@ class BuilderState(Wire):
         return PurposeCategory.of(self.purpose_category)
 
     def answer_to(self, slot: str) -> Exchange | None:
-        """Return what was said about something, if it was asked."""
+        """Return the exchange of a slot, if it was asked."""
         return next((exchange for exchange in self.conversation if exchange.slot == slot), None)
 
     def text(self) -> str:
-        """Write the state as a draft keeps it."""
+        """Return the state as a draft stores it."""
         return orjson.dumps(self.model_dump(mode="json", by_alias=True)).decode()
 
 
 def without_hint(question: str) -> str:
-    """Return a question as one reads it when it was answered, without what may be typed."""
+    """Return a question without its hint about free text."""
     return question.partition(_HINT)[0]
 
 
 def read_state(text: str) -> BuilderState:
-    """Read a state as a draft keeps it.
+    """Read a state from the text of a draft.
 
     Raises: Damaged
     """
@@ -161,5 +171,5 @@ def read_state(text: str) -> BuilderState:
             BuilderConfig.model_validate(state.target.config)
     except ValidationError as error:
         where = ".".join(map(str, error.errors()[0]["loc"])) or "its JSON"
-        raise Damaged(f"The draft cannot be read: {where} is not right.") from error
+        raise Damaged(f"The draft cannot be read: {where} is not valid.") from error
     return state

@@ -1,22 +1,22 @@
-"""What Forge says: a turn, tagged by its action."""
+"""Turns of an interview, tagged by their action."""
 
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from perdure.forge.config import BuilderConfig
-from perdure.forge.vocabulary import BuilderPhase
+from perdure.forge.vocabulary import BuilderPhase, EngineName
 
 
 class Wire(BaseModel):
-    """A value that goes over the wire and into a draft: nothing unknown, nothing changed."""
+    """A value of the wire format and of drafts: frozen, and without unknown fields."""
 
-    # Every field is written, also one that has its default: a schema of what is sent has to say so.
+    # Every field is written, also with its default; the schema of responses must say so.
     model_config = ConfigDict(extra="forbid", frozen=True, json_schema_serialization_defaults_required=True)
 
 
 class Option(Wire):
-    """One way to answer, with a short reason."""
+    """An answer that is offered, with a short reason."""
 
     id: str
     label: str
@@ -24,14 +24,14 @@ class Option(Wire):
 
 
 class Suggestion(Wire):
-    """The option that past choices speak for, and how strongly."""
+    """The suggested option, with the reason."""
 
     option_id: str
     reason: str
 
 
 class Preview(Wire):
-    """The bot as far as it is known."""
+    """The bot as far as it is known; values of later phases are null."""
 
     name: str | None
     description: str | None
@@ -42,7 +42,7 @@ class Preview(Wire):
 
 
 class AskQuestion(Wire):
-    """One question; an answer that no option gives is free text."""
+    """One question, with its options."""
 
     action: Literal["ask_question"] = "ask_question"
     phase: BuilderPhase
@@ -56,11 +56,15 @@ class AskQuestion(Wire):
     help: str = ""
     """What the answer is used for."""
     preview: Preview | None = None
-    """The bot so far; only drafts of earlier versions have none."""
+    """The bot so far; null only in drafts of earlier versions."""
+    engine: EngineName = "builtin"
+    """Who worded the question and its options."""
+    note: str = ""
+    """Why the built-in interviewer asks in a session that a model leads; otherwise empty."""
 
 
 class ShowPreview(Wire):
-    """What a phase has come to, to be confirmed. Earlier versions sent it; their drafts still have it."""
+    """The result of a phase, to be confirmed. Only drafts of earlier versions have it."""
 
     action: Literal["show_preview"] = "show_preview"
     phase: BuilderPhase
@@ -68,19 +72,27 @@ class ShowPreview(Wire):
 
 
 class ReadyToAssemble(Wire):
-    """Everything is known, and is confirmed by assembling it; nothing is built yet."""
+    """The complete config, to be confirmed by assembling it."""
 
     action: Literal["ready_to_assemble"] = "ready_to_assemble"
     config: BuilderConfig
     preview: Preview | None = None
-    """As in a question."""
+    """The whole bot; null only in drafts of earlier versions."""
+    engine: EngineName = "builtin"
+    """See AskQuestion.engine."""
+    note: str = ""
+    """See AskQuestion.note."""
 
 
 class Clarify(Wire):
-    """More has to be said before there is something to ask."""
+    """A request for a longer description."""
 
     action: Literal["clarify"] = "clarify"
     message: str
+    engine: EngineName = "builtin"
+    """See AskQuestion.engine."""
+    note: str = ""
+    """See AskQuestion.note."""
 
 
 BuilderTurn = Annotated[AskQuestion | ShowPreview | ReadyToAssemble | Clarify, Field(discriminator="action")]

@@ -1,6 +1,10 @@
-"""The one vocabulary of Forge: the modes of a session, the phases it goes through, and what a bot may be for."""
+"""The vocabulary of Forge: modes and phases of a session, categories and purposes of a bot."""
 
 from enum import StrEnum
+from typing import Literal
+
+EngineName = Literal["builtin", "model"]
+"""Who leads an interview: the built-in interviewer, or a model."""
 
 
 class BuilderMode(StrEnum):
@@ -13,7 +17,7 @@ class BuilderMode(StrEnum):
 
 
 class BuilderPhase(StrEnum):
-    """Which part of the interview a session is in."""
+    """The phase of the interview."""
 
     BASICS = "basics"
     PERSONALITY = "personality"
@@ -28,7 +32,7 @@ class BuilderPhase(StrEnum):
 
     @property
     def following(self) -> "BuilderPhase":
-        """The phase after this one; the last is followed by itself."""
+        """The next phase; of the last one, itself."""
         return _PHASES[min(_PHASES.index(self) + 1, len(_PHASES) - 1)]
 
     def is_before(self, other: "BuilderPhase") -> bool:
@@ -39,7 +43,7 @@ _PHASES = tuple(BuilderPhase)
 
 
 class PurposeCategory(StrEnum):
-    """What a bot is for; any other text of at most 50 characters is a custom category."""
+    """The category of a bot, which has its defaults; any other text of at most 50 characters is a custom category."""
 
     SIMPLE_UTILITY = "simple_utility"
     COMPLEX_ANALYST = "complex_analyst"
@@ -51,12 +55,12 @@ class PurposeCategory(StrEnum):
 
     @classmethod
     def of(cls, text: str) -> "PurposeCategory":
-        """Return the category that a text names; one that is not ours is custom."""
+        """Return the category that a text names; any other text is CUSTOM."""
         return _CATEGORIES.get(text, cls.CUSTOM)
 
     @classmethod
     def title_of(cls, category: str) -> str:
-        """Return a category as a person reads it; a category of their own stays as it is."""
+        """Return the title of a category; a custom one is its own title."""
         return _TITLES.get(category, category)
 
 
@@ -70,7 +74,7 @@ _CATEGORIES = {str(category): category for category in PurposeCategory}
 
 
 class BotPurpose(StrEnum):
-    """What a bot is for, as its questions know it; each purpose belongs to one category."""
+    """The purpose of a bot, which determines its questions; each purpose belongs to one category."""
 
     CODING = "coding"
     WRITING = "writing"
@@ -93,16 +97,16 @@ class BotPurpose(StrEnum):
 
     @property
     def spoken(self) -> str:
-        """The purpose as part of a sentence: "a bot for ..."."""
+        """The purpose as part of a sentence: "a bot for …"."""
         return _SPOKEN[self]
 
     def title_for(self, category: str) -> str:
-        """Return the purpose as a person reads it; a purpose of the person's own is called as their category."""
+        """Return the title of the purpose; that of a custom purpose is its category."""
         return self.spoken or PurposeCategory.title_of(category)
 
     @classmethod
     def of_category(cls, category: str) -> "BotPurpose":
-        """Return the purpose of a config that was written when there were only categories."""
+        """Return the purpose for a config of an earlier version, which has a category only."""
         return _PURPOSE_OF.get(category, cls.OTHER)
 
 

@@ -1,7 +1,7 @@
-"""What can happen to a goal: a closed union of bodies, and the events that carry them, chained by hash.
+"""The events of a goal: a closed union of bodies, carried by events that are chained by hash.
 
-An event is an immutable fact, numbered from 1 without gaps. Its order is `seq`, never the clock. Its payload is kept as
-the text that was written, and the hash of each event covers that text and the hash before it.
+An event is an immutable fact. Events are numbered from 1 without gaps, and ordered by this `seq`, never by the clock. A
+payload is stored as the text that was written; the hash of an event covers that text and the hash of the event before.
 """
 
 import hashlib
@@ -100,16 +100,16 @@ __all__ = [
 
 SCHEMA_VERSION = 2
 NO_HASH = bytes(32)
-"""Stands before the first event of a goal."""
+"""The previous hash of the first event of a goal."""
 FRAME_BYTES = 400
-"""How many bytes of JSON an event has at most beside its payload: ids, seq, type, timestamp and hash."""
+"""The maximum size in bytes of the JSON of an event without its payload: ids, seq, type, timestamp and hash."""
 
 Reason = Literal["done", "failed", "blocked", "no_progress", "repeated_failure", "cancelled", "fatal_error"]
 
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """Something outside told the goal something."""
+    """A named message to the goal from outside."""
 
     name: str
     payload: Any = None
@@ -117,7 +117,7 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """The goal is being cancelled, and its flow cleans up before it ends."""
+    """The goal was cancelled; its flow cleans up before the goal ends."""
 
     by: str = "person"
     reason: str | None = None
@@ -125,7 +125,7 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class LimitRaised:
-    """A limit was raised on purpose."""
+    """A person raised a limit."""
 
     name: LimitName
     value: float | None
@@ -150,7 +150,7 @@ class Termination:
     value: Any = None
     error: ToolError | None = None
     steps: tuple[str, ...] | None = ()
-    """The failed steps that the end came from; null in events of version 1, which do not say."""
+    """The failed steps that caused the end; null in events of version 1, which do not record them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +163,9 @@ class Reopened:
     again: tuple[str, ...] = ()
     """The failed calls whose steps are called again, under their next call ids."""
     unknown: tuple[str, ...] = ()
-    """Failed calls that may have had their effect: their outcome is unknown and waits for a decision."""
+    """Failed calls that may have had their effect: their outcome is unknown, and they wait for a decision."""
     policy: PolicySpec | None = None
-    """What judges the calls of models from now on; null: the policy that the goal had."""
+    """The policy for later calls of models; null: unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ Body = (
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A fact in the history of a goal, as it is stored: `payload` is the JSON text that was written."""
+    """An event in the history of a goal, as stored: `payload` is the JSON text that was written."""
 
     goal_id: str
     seq: int
@@ -251,14 +251,14 @@ class Event:
         }
 
     def line(self) -> str:
-        """Return the same as one line of JSON, with the payload exactly as it is stored."""
+        """Return the same form as one line of JSON, with the payload exactly as stored."""
         outer = orjson.dumps({name: value for name, value in self.wire().items() if name not in ("payload", "hash")})
         return f'{outer[:-1].decode()},"payload":{self.payload},"hash":"{self.hash.hex()}"}}'
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Where the history of a goal ends."""
+    """The end of the history of a goal."""
 
     goal_id: str
     seq: int = 0
@@ -275,11 +275,11 @@ def encode(body: Body) -> tuple[str, str]:
         require_finite(content)
         return name, orjson.dumps(content).decode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise Invalid(f"A value cannot be kept as JSON: {error}.") from error
+        raise Invalid(f"A value cannot be stored as JSON: {error}.") from error
 
 
 def content_of(body: Body) -> dict[str, Any]:
-    """Return the payload of a body as a value, which is exactly what would be recorded.
+    """Return the payload of a body as a value, exactly as it would be recorded.
 
     Raises: Invalid when a value in it is not JSON.
     """
@@ -288,14 +288,14 @@ def content_of(body: Body) -> dict[str, Any]:
 
 
 def is_same_content(event_type: str, left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
-    """Tell whether two payloads of one type say the same, whichever of their defaults are left out."""
+    """Return whether two payloads of one type are equal, where a missing field equals its default."""
     return _CODEC.is_same(event_type, left, right)
 
 
 def decode(event: Event) -> Body:
     """Return the body of an event.
 
-    Raises: Damaged, naming the seq, when the event is not what was written; Conflict when a newer Perdure wrote it.
+    Raises: Damaged, naming the seq, when the event cannot be read; Conflict when a newer Perdure wrote it.
     """
     if event.v > SCHEMA_VERSION:
         raise _newer(event, f"version {event.v}")
@@ -311,7 +311,7 @@ def decode(event: Event) -> Body:
 
 
 def unreadable(event: Event, error: Exception) -> Damaged:
-    """Name an event that is not what was written."""
+    """Return the error for an event that cannot be read."""
     return Damaged(f"Event {event.seq} of {event.goal_id} cannot be read ({error}).")
 
 
@@ -320,7 +320,7 @@ def _newer(event: Event, what: str) -> Conflict:
 
 
 def seal(body: Body, head: Head, *, event_id: str, iteration: int, timestamp_us: int) -> Event:
-    """Make the event that carries a body and follows the head of a history."""
+    """Return the event that carries a body and follows the head of a history."""
     name, payload = encode(body)
     content = [head.goal_id, head.seq + 1, event_id, name, SCHEMA_VERSION, iteration, timestamp_us, payload]
     hash_ = _chain(head.hash, content)
@@ -328,7 +328,7 @@ def seal(body: Body, head: Head, *, event_id: str, iteration: int, timestamp_us:
 
 
 def expected_hash(event: Event, previous: bytes) -> bytes:
-    """Return the hash that an event must have if nothing was changed."""
+    """Return the hash that an unchanged event has."""
     content = [
         *(event.goal_id, event.seq, event.id, event.type, event.v),
         *(event.iteration, event.timestamp_us, event.payload),
@@ -337,12 +337,12 @@ def expected_hash(event: Event, previous: bytes) -> bytes:
 
 
 def size_of(payload_bytes: int) -> int:
-    """Return the size of an event in its JSON form, by the size of its payload: at most a few bytes too much."""
+    """Return an upper bound of the size of an event in its JSON form, given the size of its payload."""
     return payload_bytes + FRAME_BYTES
 
 
 def fingerprint(payload: str) -> str:
-    """Return the SHA-256 of exactly what a person is shown of an event: its payload as it is stored."""
+    """Return the SHA-256 of the stored payload of an event, which is what a person sees and approves."""
     return hashlib.sha256(payload.encode()).hexdigest()
 
 
@@ -351,7 +351,7 @@ def _chain(previous: bytes, content: list[Any]) -> bytes:
 
 
 make_event = constructor(Event)
-"""Makes an event of its fields, quicker than the class itself does."""
+"""Constructs an event, faster than the class itself."""
 _ERROR = Layout(ToolError)
 _POLICY = Layout(PolicySpec, rules=tuple)
 _OPAQUE = Layout(Opaque)

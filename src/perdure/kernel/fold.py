@@ -1,4 +1,4 @@
-"""The state of a goal, as its events tell it: a pure fold, the same for every surface and after every crash."""
+"""The state of a goal: a pure fold of its events, the same for every surface and after every crash."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -46,18 +46,18 @@ from perdure.moments import moment_us
 from perdure.statuses import Status
 
 BY_PARENT = "cancelled_by_parent"
-"""The error code of a goal that the goal which had started it has cancelled."""
+"""The error code of a goal that its parent cancelled."""
 
 WaitingFor = Literal["person", "signal", "timer", "limit", "child", "hold", "message", "model"]
 
 _ORDER: tuple[WaitingFor, ...] = ("person", "limit", "model", "child", "signal", "timer", "message")
 
 MODEL = "model:"
-"""A call was decided by a model if the name of who decided it begins with this; the name of the bot follows."""
+"""The prefix of the decider of a call that a model decided; the name of the bot follows."""
 ASSISTANT = "assistant"
-"""The bot of a goal that names none."""
+"""The bot of a goal without an explicit bot."""
 _DECIDERS = {"command": "person", "plan": "plan", "flow": "flow"}
-"""Who decides the calls of a goal that do not say it, by the kind of its mind."""
+"""The decider of calls that do not name one, by kind of mind."""
 
 
 class Origin(NamedTuple):
@@ -75,7 +75,7 @@ _call_state = constructor(CallState)
 
 @dataclass(slots=True)
 class GoalState:
-    """Everything that the events of a goal say; changed by `apply` alone."""
+    """The state that the events of a goal add up to; only `apply` changes it."""
 
     begun: GoalBegun
     head: Head
@@ -83,24 +83,24 @@ class GoalState:
     updated_us: int
     limits: Limits
     policy: PolicySpec | None
-    """What judges the calls of models: as the goal was started, forked, or last retried with another."""
+    """The policy for calls of models: that of the start or fork, or of the last retry that changed it."""
     used: Used = field(default_factory=Used)
     calls: dict[str, CallState] = field(default_factory=dict)
     open_calls: dict[str, CallState] = field(default_factory=dict)
     settled: list[str] = field(default_factory=list)
-    """The calls that are no longer open, in the order of their end."""
+    """The calls that are no longer open, in the order in which they ended."""
     steps: int = 0
-    """How many tool calls are settled."""
+    """The number of settled tool calls."""
     signals: list[Signal] = field(default_factory=list)
-    """Signals that nothing has waited for yet, in order of arrival."""
+    """Signals that no call has waited for yet, in order of arrival."""
     conversation: Conversation = field(default_factory=Conversation)
-    """What was said to the model and by it."""
+    """Messages to the model, and its turns."""
     short_of: LimitName | None = None
     """The limit of which too little is left for the next request to a model."""
     governed: list[str] = field(default_factory=list)
     """The calls that a model decided, in the order of their events."""
     queued: dict[str, str] = field(default_factory=dict)
-    """The calls that wait for another call, each under the call that it waits for."""
+    """The calls that wait for another call, by the id of that call."""
     termination: Termination | None = None
     hold: Hold | None = None
     """Why the goal is not run automatically."""
@@ -113,9 +113,9 @@ class GoalState:
     reopened_seq: int = 0
     """The last `reopened` event. Guards look only at what came after it."""
     attempts_before: dict[str, int] = field(default_factory=dict)
-    """How many calls a step had when it was last reopened: its retry policy counts from there."""
+    """The number of calls of a step when it was last reopened: its retry policy counts from there."""
     origins: list[Origin] = field(default_factory=list)
-    """The goals that wrote the history, in order: the first of a chain of forks, and at last this goal."""
+    """The goals that wrote the history, in order: from the first of a chain of forks to this goal."""
 
     @property
     def goal_id(self) -> str:
@@ -126,7 +126,7 @@ class GoalState:
         return call.by or _DECIDERS.get(self.begun.mind.kind) or f"{MODEL}{self.begun.bot or ASSISTANT}"
 
     def is_governed(self, call: Call) -> bool:
-        """Whether a model decided a call, so that the policy judges it. What a person started, that person allowed."""
+        """Return whether a model decided a call, so that the policy judges it. Calls of people need no judgement."""
         by = call.by if isinstance(call, ToolCall) else None
         return self.begun.mind.kind not in _DECIDERS if by is None else by.startswith(MODEL)
 
@@ -140,13 +140,13 @@ class GoalState:
         return self.status_when(self.waiting_for)
 
     def status_when(self, waiting_for: WaitingFor | None) -> Status:
-        """Return the status of one who knows already what the goal waits for."""
+        """Return the status, given the result of `waiting_for`."""
         if self.termination is not None:
             return _final_status(self.termination)
         return "waiting" if waiting_for is not None else "open"
 
     def timers(self) -> dict[str, int]:
-        """Return the calls that end at a moment by themselves, each with that moment in microseconds since 1970."""
+        """Return the calls that a timer ends, each with its moment in microseconds since 1970."""
         return {
             call_id: moment_us(call.call.until)
             for call_id, call in self.open_calls.items()
@@ -155,7 +155,7 @@ class GoalState:
 
     @property
     def can_be_reopened(self) -> bool:
-        """Whether the goal has ended and can continue: it has failed, or its parent cancelled it before any cleanup."""
+        """Whether the ended goal can continue: it failed, or its parent cancelled it without a cleanup."""
         end = self.termination
         if end is None:
             return False
@@ -164,12 +164,12 @@ class GoalState:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a tool call runs, or is to be run, by itself."""
+        """Whether a tool call runs or can run without a decision."""
         return any(call.runs for call in self.open_calls.values())
 
     @property
     def waiting_for(self) -> WaitingFor | None:
-        """What the goal waits for, when nothing in it can run: of several, the first in `_ORDER`."""
+        """What the goal waits for if no call can run; if there are several, the first in `_ORDER`."""
         if self.termination is None and self.hold is not None:
             return "hold"
         if self.cancel is not None:
@@ -187,7 +187,7 @@ class GoalState:
         return next((kind for kind in _ORDER if kind in found), None)
 
     def _awaited_by_model(self) -> set[WaitingFor]:
-        """Return what only the goal of a model waits for: the model, or the next message."""
+        """Return the waits that only a goal with a model has: for the model, and for the next message."""
         found: set[WaitingFor] = set()
         if self.conversation.failure_seq == self.head.seq:
             found.add("model")
@@ -209,14 +209,14 @@ def fold(events: Iterable[Event]) -> GoalState:
             else:
                 apply(state, event)
     if state is None:
-        raise Damaged("A goal without events cannot be.")
+        raise Damaged("A goal must have events, found none.")
     return state
 
 
 def apply(state: GoalState, event: Event, body: Body | None = None) -> None:
-    """Apply one more event to the state; a caller that has just made it from a body passes that too.
+    """Apply one more event to the state. A caller that has its decoded body may pass it, to save the decoding.
 
-    Raises: Damaged when it does not follow from what was before.
+    Raises: Damaged when it cannot follow the events before it.
     """
     if event.seq != state.head.seq + 1:
         raise Damaged(f"Event {state.head.seq + 1} of {event.goal_id} is missing; {event.seq} follows instead.")
@@ -253,14 +253,14 @@ def _take(state: GoalState, body: Body, event: Event) -> None:
         case LimitRaised() | LimitReached():
             _limit(state, body)
         case Cancel() | Termination() | Reopened() | Hold() | Released():
-            _take_turn(state, body, event)
+            _apply_lifecycle(state, body, event)
         case Message() | ModelTurn() | TranscriptSummary() | Prompt() | ModelFailure():
-            _talk(state, body, event)
+            _apply_talk(state, body, event)
         case _:
             assert_never(body)
 
 
-def _take_turn(state: GoalState, body: Cancel | Termination | Reopened | Hold | Released, event: Event) -> None:
+def _apply_lifecycle(state: GoalState, body: Cancel | Termination | Reopened | Hold | Released, event: Event) -> None:
     """Cancel, end, reopen, hold or release the goal."""
     match body:
         case Cancel():
@@ -284,7 +284,7 @@ def _final_status(end: Termination) -> Status:
 
 
 def _reopen(state: GoalState, body: Reopened, event: Event) -> None:
-    """Undo the end of a goal: steps in `again` are called again, calls in `unknown` wait for a decision."""
+    """Reopen a goal: steps of the calls in `again` are called again, calls in `unknown` wait for a decision."""
     if not state.can_be_reopened or body.ended_seq != state.head.seq:
         raise Damaged(f"Event {event.seq} of {event.goal_id} reopens a goal that has not failed at {body.ended_seq}.")
     state.termination = None
@@ -311,10 +311,14 @@ def _reopen_as_unknown(state: GoalState, before: CallState) -> None:
 
 
 def _fork(state: GoalState, body: GoalBegun, event: Event) -> None:
-    """Continue the events of another goal; calls that were open there are void.
+    """Continue the events of another goal. Calls that are open at the fork are void.
 
-    A step that was reopened keeps its due attempt, also when the call that became of it is void.
+    An open call may be running in the other goal, and its outcome never reaches the fork. So the fork removes it from
+    the state, as if it had never begun, and the mind asks for its step again. A step that was reopened keeps the
+    attempts of its retry policy: its count of earlier calls must not be higher than the number of calls that are left.
     """
+    if body.mind.model != state.begun.mind.model:
+        state.conversation.chosen = body.mind.model
     state.begun = body
     state.created_us = event.timestamp_us
     state.origins.append(Origin(event.goal_id, event.seq, event.timestamp_us))
@@ -355,7 +359,7 @@ def _open(state: GoalState, call: Call, event: Event) -> None:
 
 
 def _signal(state: GoalState, signal: Signal, event: Event) -> None:
-    """Give a signal to the first that waits for it, or keep it for the first that will."""
+    """Deliver a signal to the first call that waits for it, or keep it for a later call."""
     for call in state.open_calls.values():
         if isinstance(call.call, Wait) and call.call.signal == signal.name:
             _end_wait(state, call, signal, event)
@@ -372,7 +376,7 @@ def _end_wait(state: GoalState, call: CallState, signal: Signal, event: Event) -
 
 
 def _open_pure(state: GoalState, body: ToolOutput, event: Event) -> None:
-    """Begin a pure step of a flow, which is recorded only now that it has ended."""
+    """Open the call of a pure step of a flow, which has no event before its outcome."""
     if body.step is not None and body.call_id not in state.calls:
         call = ToolCall(body.call_id, body.step, body.tool, {"digest": body.digest}, body.effect or "pure")
         state.calls[body.call_id] = state.open_calls[body.call_id] = CallState(call, event.seq, event.timestamp_us)
@@ -420,7 +424,7 @@ def _decide(before: CallState, body: Decision, event: Event) -> CallState:
 
 
 def _start_queued(state: GoalState, settled: str) -> None:
-    """Let the call begin that waited for a call which is settled now."""
+    """Release the call that was queued behind a call that is settled now."""
     call_id = state.queued.pop(settled, "")
     if call_id in state.open_calls:
         state.calls[call_id] = state.open_calls[call_id] = replace(state.open_calls[call_id], is_queued=False)
@@ -436,8 +440,8 @@ def _limit(state: GoalState, body: LimitRaised | LimitReached) -> None:
         state.short_of = None
 
 
-def _talk(state: GoalState, body: Said | Prompt | ModelFailure, event: Event) -> None:
-    """Take in what was said; what a turn or a summary has used counts at once."""
+def _apply_talk(state: GoalState, body: Said | Prompt | ModelFailure, event: Event) -> None:
+    """Apply an event of the conversation, and count the usage of a turn or summary."""
     state.conversation.take(body, event.seq)
     match body:
         case Message(role="user"):

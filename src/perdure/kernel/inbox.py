@@ -1,4 +1,4 @@
-"""Posts to a goal, turned into events by its owner: in order of arrival, each exactly once."""
+"""Turns posts to a goal into events: by its owner, in order of arrival, each exactly once."""
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import get_args
 from perdure.errors import Damaged
 from perdure.kernel.calls.cancellation import cut_off_call
 from perdure.kernel.calls.children import Children, open_children, outcome_of
-from perdure.kernel.calls.cleanup import cancelled_by
+from perdure.kernel.calls.cleanup import PARENT, cancelled_by
 from perdure.kernel.calls.decisions import elapsed, events_of
 from perdure.kernel.deciding.interruption import interrupted
 from perdure.kernel.events import (
@@ -36,37 +36,36 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Handling:
-    """What the owner of a goal does about some posts."""
+    """The reactions of the owner of a goal to posts."""
 
     end_all: Callable[[], Awaitable[Collection[str]]]
-    """Ends what runs, before a cancel ends the goal; returns the calls that do not end."""
+    """Ends all running calls before a cancel ends the goal; returns the calls that do not end."""
     interrupt: Callable[[], Awaitable[Sequence[Body]]]
-    """Ends the answer of a model for a `stop`, and returns what is recorded of it."""
+    """Ends the answer of a model after a `stop`, and returns the events to record."""
     is_answering: Callable[[], bool] = lambda: False
-    """Tells whether a model answers: a message waits until then, and is recorded behind the answer that did not know
-    it."""
+    """Returns whether a model is answering. Then a message stays in the inbox, and is recorded after the answer."""
     is_running: bool = True
     cancelling: Collection[str] = ()
     """The calls that the mind has cancelled."""
 
 
 async def take_posts(journal: Journal, inbox: Inbox, handling: Handling, *, is_expected: bool = False) -> None:
-    """Record what was posted, each row in the append that removes it; what runs is ended before a cancel ends the goal.
+    """Record posts, each in the append that removes its row. Running calls are ended before a cancel ends the goal.
 
-    An approval is left to the run of the goal, and recorded right before the call begins: so a call that was approved
-    and has no outcome is one that was begun. The end of a child whose call is being cancelled is dropped: the call is
-    recorded as cancelled. A deadline that had passed when a row was posted is recorded before that row.
+    An approval stays in the inbox until the goal runs, and is recorded directly before the call starts. So an approved
+    call without an outcome has started. The end of a child whose call is being cancelled is dropped, because the call
+    is recorded as cancelled. A deadline that had passed when a row was posted is recorded before that row.
 
-    Raises: Conflict when the goal is no longer ours.
+    Raises: Conflict when another worker owns the goal.
     """
     rows = await inbox.inbox(journal.goal_id)
     if is_expected and not rows:
-        raise Damaged(f"The inbox of {journal.goal_id} is said to hold something, and is empty.")
+        raise Damaged(f"The inbox of {journal.goal_id} must have rows, found none.")
     for row in rows:
-        if _is_left(row, handling):
+        if _stays_in_inbox(row, handling):
             continue
         journal.record(*_elapsed_before(row, journal))
-        bodies = await _taken(row, journal, handling)
+        bodies = await _take(row, journal, handling)
         is_end = any(isinstance(body, Termination) for body in bodies)
         if is_end:
             unended = await handling.end_all()
@@ -79,8 +78,8 @@ async def take_posts(journal: Journal, inbox: Inbox, handling: Handling, *, is_e
             return
 
 
-async def _taken(row: InboxRow, journal: Journal, handling: Handling) -> list[Body]:
-    """Return the events that a row becomes; none when it no longer fits anything."""
+async def _take(row: InboxRow, journal: Journal, handling: Handling) -> list[Body]:
+    """Return the events of a row, and end what they end; none if no open call accepts the row."""
     match row.kind:
         case "child":
             return await _end_of_child(row, journal, handling.cancelling)
@@ -91,22 +90,22 @@ async def _taken(row: InboxRow, journal: Journal, handling: Handling) -> list[Bo
 
 
 def _elapsed_before(row: InboxRow, journal: Journal) -> list[Decision]:
-    """Return the deadlines that had passed when a row was posted: what comes too late settles nothing.
+    """Return the deadlines that had passed when a row was posted, so that a late post settles nothing.
 
-    The clock of the one who posted it may be ahead: it was not posted after now.
+    The clock of the posting process may be ahead, so the row counts as posted now at the latest.
     """
     is_settling = row.kind in _SETTLING and bool(journal.state.timers())
     return elapsed(journal.state, min(row.created_us, journal.now_us())) if is_settling else []
 
 
 def _warn_dropped(row: InboxRow, goal_id: str) -> None:
-    """Report a decision that fits nothing: `admit_decision` accepts none, so it was posted without that check."""
-    said = f"{row.payload.get('decision')} on {row.payload.get('call_id')}"
-    log.warning("a decision that was posted to %s fits nothing that is open, and is dropped: %s", goal_id, said)
+    """Log a decision that no call accepts. `admit_decision` rejects those, so it was posted without that check."""
+    decision = f"{row.payload.get('decision')} on {row.payload.get('call_id')}"
+    log.warning("dropped a decision posted to %s, because no open call accepts it: %s", goal_id, decision)
 
 
-def _is_left(row: InboxRow, handling: Handling) -> bool:
-    """Tell whether a row stays in the inbox for now."""
+def _stays_in_inbox(row: InboxRow, handling: Handling) -> bool:
+    """Return whether a row is not taken yet."""
     if row.kind == "message":
         return handling.is_answering()
     return not handling.is_running and _is_approval(row)
@@ -117,7 +116,7 @@ def _is_approval(row: InboxRow) -> bool:
 
 
 async def _end_of_child(row: InboxRow, journal: Journal, cancelling: Collection[str]) -> list[Body]:
-    """Return the outcome of the call whose child has ended; nothing when no call waits for that child."""
+    """Return the outcome of the call whose child has ended; nothing if no call waits for that child."""
     goal_id = row.payload.get("goal_id")
     if not isinstance(goal_id, str):
         raise _unreadable(row, journal.state, "it names no child")
@@ -126,7 +125,7 @@ async def _end_of_child(row: InboxRow, journal: Journal, cancelling: Collection[
 
 
 def _bodies_of(row: InboxRow, state: GoalState, *, is_running: bool) -> list[Body]:
-    """Return the events that a row becomes; none when it no longer fits anything."""
+    """Return the events of a row; none if no open call accepts it."""
     try:
         match row.kind:
             case "decision":
@@ -145,11 +144,11 @@ def _bodies_of(row: InboxRow, state: GoalState, *, is_running: bool) -> list[Bod
 
 
 def _unreadable(row: InboxRow, state: GoalState, why: str) -> Damaged:
-    return Damaged(f"What was posted to {state.goal_id} as {row.id} cannot be read ({why}).")
+    return Damaged(f"The post {row.id} to {state.goal_id} cannot be read ({why}).")
 
 
 def cut_short(state: GoalState, now_us: int, unended: Collection[str]) -> list[Body]:
-    """Return the outcomes of calls that were ended because their goal was; of one that did not end, it is not known."""
+    """Return the outcomes of calls that ended with their goal; unknown for a call that did not end."""
     bodies: list[Body] = []
     for call_id, call in state.open_calls.items():
         if call.runs and call_id in unended:
@@ -160,9 +159,9 @@ def cut_short(state: GoalState, now_us: int, unended: Collection[str]) -> list[B
 
 
 async def drain(journal: Journal, inbox: Inbox, tools: Mapping[str, Tool], children: Children) -> None:
-    """Record what was posted, without running the goal; one that ends by a cancel leaves nothing running, no children.
+    """Record posts without running the goal. A cancel that ends the goal also ends its processes and children.
 
-    Raises: Conflict when the goal is no longer ours.
+    Raises: Conflict when another worker owns the goal.
     """
 
     async def end_children() -> Collection[str]:
@@ -175,16 +174,17 @@ async def drain(journal: Journal, inbox: Inbox, tools: Mapping[str, Tool], child
     if _will_end(await inbox.inbox(journal.goal_id), journal.state):
         await give_up(journal, tools)
     more, waits = True, False
-    while more and not journal.has_let_go():
+    while more and not journal.is_released():
         await take_posts(journal, inbox, Handling(end_children, interrupt, is_running=False), is_expected=waits)
-        if not journal.has_let_go():
+        if not journal.is_released():
             waits = (await journal.commit(release=True)).inbox_waiting
             found = await inbox.inbox(journal.goal_id)
             more = waits and not (found and all(_is_approval(row) for row in found))
 
 
 def _will_end(rows: Sequence[InboxRow], state: GoalState) -> bool:
-    """Tell whether a cancel among the rows ends the goal; the second of two cancels does."""
+    """Return whether a cancel among the rows ends the goal: the second of two does, unless a parent repeats it."""
     cancels = [row for row in rows if row.kind == "cancel"]
     bodies = [body for row in cancels for body in _bodies_of(row, state, is_running=False)]
-    return len(cancels) > 1 or any(isinstance(body, Termination) for body in bodies)
+    is_ended_by_second = any(row.payload.get("by") != PARENT for row in cancels[1:])
+    return is_ended_by_second or any(isinstance(body, Termination) for body in bodies)

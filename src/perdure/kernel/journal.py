@@ -1,7 +1,7 @@
-"""The history of one goal as its owner writes it: recorded in memory first, made durable by `commit`.
+"""The history of one goal for its owner: events are recorded in memory and made durable by `commit`.
 
-Everything that was recorded since the last commit becomes durable in one append. After a failed append it is unknown
-what is stored, so a journal that failed once always fails; the next run of the goal loads it again.
+All events since the last commit become durable in one append. After a failed append it is unknown what is stored, so a
+journal that failed once always fails; the next run of the goal loads its history again.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,12 +31,12 @@ from perdure.kernel.ports import Appended, Clock, Ids, StateStore, Worker
 from perdure.kernel.summary import Summary, summarise
 
 Listener = Callable[[Sequence[Event], GoalState], None]
-"""Is told of events when they are durable, and of the state that they have led to."""
+"""Called with events after they are durable, and with the state after them."""
 
 
 @dataclass(frozen=True, slots=True)
 class JournalDeps:
-    """What a journal is written with: the store, the clock, the ids and the worker."""
+    """The dependencies of a journal: the store, the clock, the ids and the worker."""
 
     store: StateStore
     clock: Clock
@@ -47,15 +47,26 @@ class JournalDeps:
 
 
 @dataclass(frozen=True, slots=True)
+class ForkChanges:
+    """The differences of a fork to the goal that it continues; None: unchanged."""
+
+    policy: PolicySpec | None = None
+    model: str | None = None
+
+
+UNCHANGED = ForkChanges()
+
+
+@dataclass(frozen=True, slots=True)
 class _Opening:
-    """What goes with the append that reopens a goal."""
+    """Parameters of the append that reopens a goal."""
 
     key: str | None
     taken: tuple[str, ...]
 
 
 class Journal:
-    """The one writer of a goal's history, and the state that it leads to."""
+    """The only writer of the history of a goal, and the state after its last event."""
 
     def __init__(
         self, deps: JournalDeps, state: GoalState, epoch: int, *, woken_us: int | None = None, deaths: int = 0
@@ -66,28 +77,28 @@ class Journal:
         self._pending: list[Event] = []
         self._stored_seq = state.head.seq
         self._stored_hash = state.head.hash
-        self._has_let_go = False
+        self._is_released = False
         self._has_failed = False
         self._takes_key_of: str | None = None
         self.start_key: str | None = None
-        """The key of the start that created the goal here; None for a goal that was loaded."""
+        """The start key of a goal that this journal creates; None for a loaded goal."""
         self._woken_us = woken_us
-        """Since when the goal was due, if that is why it runs. See Summary.due_us."""
+        """When the goal was due, if it runs because of that. See Summary.due_us."""
         self._deaths = deaths
         self._listeners: list[Listener] = []
         self.is_due_if_left = any(call.is_child for call in state.open_calls.values())
-        """Whether a goal that waits is stored as due, so that it is resumed if its worker dies or only settles it.
+        """Whether a waiting goal is stored as due, so that a worker resumes it if this one dies or releases it.
 
-        The intent of a child is durable before the child is created. So the goal has to be looked at until a run has
-        found or created the children of all open calls. And a call may be settled while the goal still waits for
-        something else: the goal has to be looked at until its mind knows.
+        Two cases need a run although the goal waits. The intent of a child is durable before the child is created, so a
+        run must find or create the children of all open calls. And a call may be settled while the goal still waits for
+        another one, so a run must ask the mind, which may continue.
         """
         self._is_stored_as_due = False
         self._opening: _Opening | None = None
 
     @property
     def store(self) -> StateStore:
-        """Where the history is stored."""
+        """The store of the history."""
         return self._deps.store
 
     @classmethod
@@ -109,14 +120,13 @@ class Journal:
         start_key: str | None = None,
         *,
         takes_key_of: str | None = None,
-        policy: PolicySpec | None = None,
+        changes: ForkChanges = UNCHANGED,
     ) -> "Journal":
-        """Begin a goal that continues from events of another; calls that are open there are void.
+        """Begin a goal that continues after events of another goal; open calls of that goal are void.
 
-        A policy replaces that of the goal. With `takes_key_of`, the first commit takes the start key from that goal.
-        See StateStore.append_event.
+        With `takes_key_of`, the first commit takes the start key from that goal. See StateStore.append_event.
 
-        Raises: Conflict when the parent has ended there already, or was cancelled.
+        Raises: Conflict when the other goal has ended at that event, or was cancelled.
         """
         state = fold(parent)
         if state.termination is not None:
@@ -125,9 +135,10 @@ class Journal:
             raise Conflict(f"{state.goal_id} was cancelled at event {state.cancel_seq}; fork it before that.")
         left, left_hash = ForkedFrom(state.goal_id, state.head.seq), state.head.hash
         voided = tuple(state.open_calls)
-        judged_by = policy or state.policy
+        judged_by = changes.policy or state.policy
         begun = replace(state.begun, limits=state.limits, policy=None if judged_by == PolicySpec() else judged_by)
-        body = replace(begun, forked_from=left, parent=None, voided=voided)
+        mind = replace(state.begun.mind, model=changes.model or state.begun.mind.model)
+        body = replace(begun, mind=mind, forked_from=left, parent=None, voided=voided)
         state.head = Head(goal_id, state.head.seq, state.head.hash)
         first = seal(body, state.head, event_id=deps.ids.event_id(), iteration=0, timestamp_us=deps.clock.now_us())
         apply(state, first, body)
@@ -158,23 +169,23 @@ class Journal:
         return self._stored_seq > 0
 
     def now_us(self) -> int:
-        """Read the clock that events are stamped by."""
+        """Return the time of the clock for the timestamps of events."""
         return self._deps.clock.now_us()
 
-    def has_let_go(self) -> bool:
-        """Tell whether the goal was given back by the last commit."""
-        return self._has_let_go
+    def is_released(self) -> bool:
+        """Return whether the last commit released the goal."""
+        return self._is_released
 
     def listen(self, listener: Listener) -> None:
-        """Call a listener for every event from now on, after it is durable."""
+        """Call a listener for every later event, after it is durable."""
         self._listeners.append(listener)
 
     def record(self, *bodies: Body, is_decision: bool = False, is_recovery: bool = False) -> None:
-        """Add events to the state; they are durable after the next commit. A decision of the mind counts as one.
+        """Apply events to the state; the next commit makes them durable. `is_decision` counts an iteration.
 
-        What recovery records is not progress of the goal: see Summary.deaths.
+        Events of recovery are not progress of the goal: see Summary.deaths.
 
-        Raises: Invalid when a body cannot be kept; nothing of it is recorded then.
+        Raises: Invalid when a body cannot be stored; it is not recorded then.
         """
         iteration = self.state.used.iterations + is_decision
         settled_before = len(self.state.settled)
@@ -201,7 +212,7 @@ class Journal:
         self._opening = _Opening(key, tuple(dropped))
 
     async def commit_opening(self) -> None:
-        """Make a recorded reopening durable; nothing happens when there is none.
+        """Make a recorded reopening durable; do nothing if there is none.
 
         Raises: as `commit`.
         """
@@ -210,9 +221,9 @@ class Journal:
             await self.commit(key=opening.key, taken=opening.taken)
 
     async def commit(self, *, key: str | None = None, taken: Sequence[str] = (), release: bool = False) -> Appended:
-        """Make all that was recorded durable, in one append; nothing happens when there is nothing to do.
+        """Make all recorded events durable in one append; do nothing if there is nothing to store.
 
-        Raises: Conflict when the goal is no longer ours; as the store.
+        Raises: Conflict when another worker owns the goal; the errors of the store.
         """
         if self._has_failed:
             raise Conflict(f"An append to {self.goal_id} failed before; load the goal again to continue.")
@@ -241,28 +252,28 @@ class Journal:
         stored, self._pending = self._pending, []
         self._stored_seq = done.seq
         self._stored_hash = stored[-1].hash if stored else self._stored_hash
-        self._has_let_go = release and (self.state.termination is not None or not done.inbox_waiting)
+        self._is_released = release and (self.state.termination is not None or not done.inbox_waiting)
         for listener in self._listeners:
             listener(stored, self.state)
         return done
 
     def _is_due(self) -> bool:
-        """Tell whether the goal is stored as due though it waits; see `is_due_if_left`."""
+        """Return whether a waiting goal is stored as due; see `is_due_if_left`."""
         return self.is_due_if_left and self.state.hold is None and self.state.waiting_for is not None
 
     def _summary(self, *, is_due: bool) -> Summary:
-        found = summarise(
+        summary = summarise(
             self.state,
             start_key=self.start_key,
             woken_us=self._woken_us,
             queue=self._deps.queue,
             deaths=self._deaths,
         )
-        return replace(found, due_us=found.updated_us) if is_due else found
+        return replace(summary, due_us=summary.updated_us) if is_due else summary
 
 
 def _is_progress(body: Body) -> bool:
-    """Tell whether an event shows that the goal does not only kill its workers."""
+    """Return whether an event is progress, after which deaths of workers are counted from zero."""
     match body:
         case Decision(by=by) | Message(by=by):
             return by == "person"

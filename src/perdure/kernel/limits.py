@@ -1,4 +1,4 @@
-"""What a goal may use. Limits count across resumes, because what was used is counted from the events."""
+"""The limits of a goal. They apply across resumes, because usage is counted from the events."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,18 +8,18 @@ from perdure.kernel.events import LimitName, LimitRaised, Limits
 
 @dataclass(slots=True)
 class Used:
-    """What a goal has used: decisions of its mind, tokens, money, and the time that its tools took, added up."""
+    """The usage of a goal: decisions of its mind, tokens, money, and the total time of its calls."""
 
     iterations: int = 0
     iterations_before: int = 0
-    """How many of them came before the last message of a person."""
+    """The number of iterations before the last message of a person."""
     tokens: int = 0
     usd: float = 0.0
     seconds: float = 0.0
 
 
 def reached(limits: Limits, used: Used) -> LimitName | None:
-    """Return a limit that was reached, if any: the goal begins nothing new until that one is raised."""
+    """Return a limit that was reached, if any: the goal starts no new call until that limit is raised."""
     if limits.iterations is not None and used.iterations - used.iterations_before >= limits.iterations:
         return "iterations"
     if limits.tokens is not None and used.tokens >= limits.tokens:
@@ -32,6 +32,6 @@ def reached(limits: Limits, used: Used) -> LimitName | None:
 
 
 def raised_limits(limits: Limits) -> Sequence[LimitRaised]:
-    """Return the events that raise the limits that are given."""
+    """Return the events that raise all limits that are not None."""
     names: tuple[LimitName, ...] = ("iterations", "tokens", "usd", "seconds")
     return [LimitRaised(name, value) for name in names if (value := getattr(limits, name)) is not None]

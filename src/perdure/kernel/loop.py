@@ -29,7 +29,7 @@ from perdure.kernel.recovery import give_up, recover
 from perdure.kernel.run_context import RunContext
 
 _CHILDREN_US = 500_000
-"""How often a goal that stays because its children run asks whether they still do."""
+"""The interval at which a goal that waits for its running children asks whether they still run."""
 
 TURN = "turn"
 
@@ -38,25 +38,24 @@ Outcome = Literal["ended", "waiting", "interrupted"]
 
 @dataclass(frozen=True)
 class RunResult:
-    """How a run of the loop ended, and where the goal stands."""
+    """How a run of the loop ended, and the state of the goal."""
 
     outcome: Outcome
     state: GoalState
     queue: str
     """The queue that the goal is in."""
     is_recorded: bool = False
-    """Whether the goal had ended before, so that nothing was run."""
+    """Whether the goal had ended before, so that no call was run."""
     next_goals: Sequence[Any] = ()
     """The goals to continue with: the descendants that a goal waits for, or the parent of one that has ended."""
     child_effects: ChildEffects | None = None
-    """What the children of a goal have done that is continued by a fork; None when that was not read."""
+    """The effects of children, for a goal that can be continued by a fork; None if they were not read."""
 
 
 class Loop:
     """One run of one goal, by its owner.
 
-    It belongs to the event loop that runs when it is made, and must be run there. `stop` and `look` may be called from
-    any thread.
+    It must be constructed and run on the same event loop. `stop` and `check_inbox` may be called from any thread.
     """
 
     def __init__(self, journal: Journal, inbox: Inbox, run_context: RunContext, clock: Clock) -> None:
@@ -67,9 +66,9 @@ class Loop:
         self._waking = Waking(clock)
         self._event_loop = asyncio.get_running_loop()
         self.progress = ProgressFeed(journal.goal_id, self._event_loop)
-        """What the calls of this run report while they run."""
+        """The progress reports of running calls."""
         self.answers = run_context.answers
-        """What arrives of the answers of a model while it answers."""
+        """The answers of a model while they arrive."""
         self._calls = RunningCalls(journal, run_context, clock, self._waking.wake, self.progress.report)
         self._children = ChildCalls(journal, run_context, self._calls)
         self._grace = CleanupGrace(run_context.cancel_grace_s, clock.now_us)
@@ -89,9 +88,9 @@ class Loop:
 
     @property
     def active(self) -> Collection[str]:
-        """The names of everything in progress: calls, work of the mind, a turn of the loop; empty while the loop waits.
+        """The names of all activities: calls, work of the mind, a turn of the loop; empty while the loop waits.
 
-        For a test that owns the clock, and advances it only when nothing is in progress.
+        For tests that control the clock, and advance it only when there is no activity.
         """
         mind = ["mind"] if self._decider.again_s is not None or self._decider.is_slow_at_work else []
         turn = [] if self._waking.is_at_rest else [TURN]
@@ -104,15 +103,15 @@ class Loop:
         return min(moments, default=None)
 
     def stop(self) -> None:
-        """Begin nothing new, let what runs finish, then give the goal back. A mind that still decides is cut short."""
+        """Start no new call, wait for running calls, then release the goal. A decision in progress is interrupted."""
         self._call_in_loop(self._stop)
 
-    def look(self) -> None:
-        """Read the inbox: something was posted."""
-        self._call_in_loop(self._look)
+    def check_inbox(self) -> None:
+        """Read the inbox after a post."""
+        self._call_in_loop(self._check_inbox)
 
     def _call_in_loop(self, act: Callable[[], None]) -> None:
-        """Call a function on the event loop of this run: at once when the caller is there, else as soon as it can."""
+        """Call a function on the event loop of this run: at once from that loop, else as soon as possible."""
         if asyncio._get_running_loop() is self._event_loop:  # noqa: SLF001 (documented; None where there is no loop)
             act()
             return
@@ -124,14 +123,14 @@ class Loop:
         self._waking.wake()
         self._decider.stop()
 
-    def _look(self) -> None:
+    def _check_inbox(self) -> None:
         self._has_posts = True
         self._waking.wake()
 
     async def run(self, *, is_resumed: bool) -> RunResult:
         """Run until the goal has ended, waits, or was stopped.
 
-        Raises: Conflict when the goal is no longer ours; what runs is ended then.
+        Raises: Conflict when another worker owns the goal; running calls are ended then.
         """
         try:
             await self._run_context.tools.open()
@@ -140,14 +139,14 @@ class Loop:
                 await self._end_cleanup()
             elif is_resumed or self._run_context.mind.is_slow:
                 opening = await self._run_context.mind.prepare(self.state, self._run_context.tools)
-                await self.journal.commit_opening()  # not before the mind has found its own history in it
+                await self.journal.commit_opening()  # only after the mind has accepted the history
                 self.journal.record(*opening)
                 if is_resumed and await self._recover():
                     return RunResult("interrupted", self.state, self.journal.queue)
             return await self._run()
         except LeaseLost:
             raise Unavailable(
-                f"The lease on {self.journal.goal_id} is too old to begin anything by: this process was stopped, or the"
+                f"The lease on {self.journal.goal_id} is too old to start a call: this process was stopped, or the"
                 " database did not answer. Another worker may have the goal by now. If not, resume it."
             ) from None
         finally:
@@ -157,21 +156,21 @@ class Loop:
             await self._run_context.tools.close()
 
     async def _recover(self) -> bool:
-        """Settle what an earlier run has left, and take what was posted; tell whether the goal was given back then."""
+        """Settle the open calls of an earlier run, and take posts; return whether the goal was released."""
         run = self._run_context
         await recover(self.journal, run.tools, run.workdir, self._calls.tools.environment)
         await take_posts(self.journal, self._inbox, self._handling)
-        return await self._is_given_back()
+        return await self._release_if_stopping()
 
-    async def _is_given_back(self) -> bool:
-        """Release the goal, when the run is to stop already, before the calls that a dead worker left begin again."""
-        if not self._is_stopping or self.journal.has_let_go():
+    async def _release_if_stopping(self) -> bool:
+        """Release the goal if the run is stopping, before calls of a dead worker are run again."""
+        if not self._is_stopping or self.journal.is_released():
             return False
         await self.journal.commit(release=True)
-        return self.journal.has_let_go()
+        return self.journal.is_released()
 
     async def _run(self) -> RunResult:
-        while not self.journal.has_let_go():
+        while not self.journal.is_released():
             if self._grace.is_over(self.state):
                 await self._end_cleanup()
                 break
@@ -181,14 +180,14 @@ class Loop:
                 outcome, wake_us = None, self._clock.now_us() + _CHILDREN_US
             self.journal.is_due_if_left = self._is_due_if_left()
             done = await self.journal.commit(release=outcome is not None)
-            if self.journal.has_let_go():
+            if self.journal.is_released():
                 return RunResult(outcome or "ended", self.state, self.journal.queue)
             if self._has_posts or done.inbox_waiting:  # before anything begins: it may be a cancel
                 self._has_posts = False
                 await self._record_news()
                 was_cancelled = is_cleaning_up(self.state)
                 await take_posts(self.journal, self._inbox, self._handling, is_expected=done.inbox_waiting)
-                if not self.journal.has_let_go() and is_cleaning_up(self.state) == was_cancelled:
+                if not self.journal.is_released() and is_cleaning_up(self.state) == was_cancelled:
                     self._calls.start_new()
                 self._collect()
             else:
@@ -200,18 +199,18 @@ class Loop:
         return RunResult("ended", self.state, self.journal.queue)
 
     def _is_due_if_left(self) -> bool:
-        """Tell whether a goal that only waits has to be run again if this process dies.
+        """Return whether a waiting goal must be run again if this process dies.
 
-        It has a child to start or to cancel, or a settled call that the mind does not know and could continue with.
+        That is the case if a child must be started or cancelled, or if a call was settled since the mind was asked.
         """
         has_unknown = self.state.reached_limit is None and len(self.state.settled) > self._decider.known
         return has_unknown or bool(self._calls.cancelling) or bool(self._children.new())
 
     async def _record_news(self) -> None:
-        """Record what the mind has decided by itself, before the outcomes that it did not know.
+        """Record what the mind has decided by itself, before outcomes that it did not know.
 
-        A flow that is run again meets them in this order: the steps that it asked for after a sleep of its own keep
-        their numbers, and a call that a deadline cancelled is cancelled, though it ended in the same moment.
+        A replay of a flow must see the same order: then the steps that it asked for after an unrecorded sleep keep
+        their numbers, and a call that a deadline cancelled is cancelled although it ended in the same moment.
         """
         is_over = self.state.termination is not None or self._is_stopping or self.state.reached_limit is not None
         if is_over or not self._run_context.mind.has_news():
@@ -221,7 +220,7 @@ class Loop:
         self._calls.cancel(proposal.cancelled)
 
     async def _decide(self) -> int | None:
-        """Ask the mind, and record what it wants; return when it wants to be asked again."""
+        """Ask the mind, and record its proposal; return the moment to ask it again."""
         state, decider = self.state, self._decider
         decider.forget_moments()
         if (decider.unjudged or state.queued) and state.termination is None and not self._is_stopping:
@@ -241,7 +240,7 @@ class Loop:
         return await self._decider.decide()
 
     async def _end_by_guard(self, end: Termination) -> None:
-        """End a goal whose model goes round in circles, after its children and all that runs; no mind decided that."""
+        """End a goal by a guard, after its children and running calls have ended."""
         if self._children.cancel_all():
             return
         if self.state.open_calls:
@@ -250,7 +249,7 @@ class Loop:
         self.journal.record(end)
 
     def _outcome(self, wake_us: int | None) -> Outcome | None:
-        """Say whether this run is over: nothing runs, and nothing will by itself."""
+        """Return how this run ends; None while a call runs or the goal can continue by itself soon."""
         state = self.state
         if state.termination is not None:
             return "ended"
@@ -263,12 +262,12 @@ class Loop:
         is_asked_again = wake_us is not None or self._decider.again_s is not None
         if is_asked_again or is_cleaning_up(state) or self._children.new():
             return None
-        return "waiting" if self._is_parked() else None
+        return "waiting" if self._can_park() else None
 
-    def _is_parked(self) -> bool:
-        """Return whether a goal that only waits is given back: not if it continues by itself soon.
+    def _can_park(self) -> bool:
+        """Return whether a waiting goal is parked: released, unless a timer continues it soon.
 
-        A deadline is not what a goal that asks a person waits for, so that person is asked at once, if wanted.
+        With `parks_for_person`, a question is shown at once even if its deadline is near.
         """
         now_us, timers = self._clock.now_us(), self.state.timers()
         soon_us = now_us + self._run_context.park_after_s * 1_000_000
@@ -280,7 +279,7 @@ class Loop:
         return is_asking and not is_due and not any(is_sleep(self.state.open_calls[each]) for each in near)
 
     def _collect(self) -> None:
-        """Record the outcomes that are there, and the timers that have run out; nothing follows the end of the goal."""
+        """Record available outcomes and elapsed timers, unless the goal has ended."""
         if self.state.termination is not None:
             return
         self._collect_calls()
@@ -288,9 +287,9 @@ class Loop:
             self.journal.record(*elapsed(self.state, self._clock.now_us()))
 
     def _collect_unless_posted(self) -> None:
-        """Record what has come; a timer that is due only after the inbox, if a post can settle what is open.
+        """Record outcomes and elapsed timers. If a post could settle an open call, read the inbox before the timers.
 
-        What was posted before a deadline is in time, also when it is taken after it.
+        So a post before a deadline is in time even if it is taken after the deadline.
         """
         timers = self.state.timers()
         is_due = bool(timers) and min(timers.values()) <= self._clock.now_us()
@@ -301,7 +300,7 @@ class Loop:
             self._collect()
 
     def _collect_calls(self) -> None:
-        """Record the outcomes of calls; the mind may have abandoned one that has ended since it decided."""
+        """Record the outcomes of calls, except those that the mind has abandoned since its last decision."""
         self._decider.end_abandoned()
         self._calls.collect()
 
@@ -315,19 +314,19 @@ class Loop:
         await self._waking.wait(min(pauses, default=None))
 
     async def _end_cleanup(self) -> None:
-        """End a goal whose cleanup took too long, and all that still runs of it."""
+        """End a goal whose cleanup took too long, with all its running calls."""
         unended = await self._finish_all()
         self.journal.record(*cut_short(self.state, self._clock.now_us(), unended))
         self.journal.record(overdue(self.state, self._run_context.cancel_grace_s))
         await self.journal.commit(release=True)
 
     async def _interrupt(self) -> Sequence[Body]:
-        """End the answer of a model for a `stop`; then messages that waited for its end are taken."""
+        """End the answer of a model after a `stop`, and read the inbox again for messages that waited for its end."""
         self._has_posts = True
         return await self._decider.interrupt()
 
     async def _finish_all(self) -> Collection[str]:
-        """Record what has ended, and end what still runs; return the calls that do not let themselves be ended."""
+        """Record finished calls and end running ones; return the calls that could not be ended."""
         self._collect()
         await self._decider.end_slow()
         return await self._calls.finish()

@@ -1,13 +1,13 @@
-"""What the kernel asks of the store, of other workers and of the clock. The docstrings are the specification.
+"""The ports of the store, the leases, the clock and the ids. Their docstrings are the specification.
 
-What decides and acts in one goal has ports of its own: `kernel.mind`, `kernel.tool`, together `kernel.run_context`.
+The ports of minds and tools are in `kernel.mind` and `kernel.tool`; `kernel.run_context` combines them.
 """
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from perdure.errors import Conflict, KeyTaken
 from perdure.kernel.events import Event, ForkedFrom, MindKind, ParentCall
@@ -40,6 +40,7 @@ __all__ = [
     "Owned",
     "OwnerSilent",
     "ParentCall",
+    "Posted",
     "StateStore",
     "Summary",
     "WaitingFor",
@@ -48,7 +49,7 @@ __all__ = [
 
 
 class Owned(Conflict):
-    """Another worker has the goal, or claims it at this moment. This is not a failure of the goal: retry soon."""
+    """Another worker owns the goal, or is claiming it. This is not a failure of the goal; retry soon."""
 
 
 class Ended(Conflict):
@@ -59,19 +60,19 @@ class Ended(Conflict):
 
 
 class OwnerSilent(Owned):
-    """The owner of a goal shows no sign of life, but not for long enough to be sure that it is dead."""
+    """The owner of a goal has not renewed its lease, but not yet for long enough to be proven dead."""
 
     def __init__(self, goal_id: str, owner: "Worker", left_s: float) -> None:
         super().__init__(
-            f"{goal_id} may still be worked on by {owner.id} on {owner.host}, whose lease seems to be over. That worker"
-            f" is dead if it gives no sign of life for another {math.ceil(left_s)} s. Try again then."
+            f"{goal_id} may still be run by {owner.id} on {owner.host}, whose lease seems to have expired. That worker"
+            f" is proven dead if it does not renew the lease for another {math.ceil(left_s)} s. Try again then."
         )
         self.owner = owner
         self.left_s = left_s
 
 
 class LeaseLost(BaseException):
-    """Another worker may own the goal by now; no code may catch this before the loop has ended the running calls."""
+    """Another worker may own the goal. No code may catch this before the loop has ended the running calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class Appended:
 
 @dataclass(frozen=True, slots=True)
 class InboxRow:
-    """Something that was posted to a goal and not yet turned into an event."""
+    """A post to a goal that is not an event yet."""
 
     id: str
     kind: str
@@ -93,9 +94,18 @@ class InboxRow:
     created_us: int
 
 
+class Posted(NamedTuple):
+    """A post to a goal with a key."""
+
+    kind: str
+    payload: dict[str, Any]
+    seq: int | None
+    """The event that the post became; None while it is in the inbox."""
+
+
 Admit = Callable[[Sequence[Event], Sequence[InboxRow]], None]
-"""Decides whether something may be posted: it is called with the newer events of the goal and with the inbox rows that
-are still pending, and raises to reject the post. A store may call it more than once for one post."""
+"""Checks whether a post is valid: called with the newer events of the goal and the pending inbox rows, it raises to
+reject the post. A store may call it more than once for one post."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,36 +120,36 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class ChangedGoals:
-    """The goals that have got events since a mark, with the last seq of each, and the mark for the next call."""
+    """The goals with new events since a mark, with the last seq of each, and the mark for the next call."""
 
     mark: Any
-    """Made by the store, and only passed back to it."""
+    """Opaque; made by the store and passed back to it."""
     goals: Mapping[str, int] = field(default_factory=dict)
     is_reset: bool = False
-    """Whether the event at the mark is gone or another one: the store was restored or replaced, or the goal with the
-    newest event was deleted. Then `goals` is empty, and any goal may have changed."""
+    """Whether the event at the mark no longer exists or differs: the store was restored or replaced, or the goal with
+    the newest event was deleted. Then `goals` is empty, and any goal may have changed."""
 
 
 ChangeListener = Callable[[str | None, Sequence[Event]], None]
-"""Called with a goal and the events that were appended to it, which are durable, or without events when the goal was
-deleted; or with None when anything may have changed. It is called on any thread and must not block."""
+"""Called with a goal and the durable events that were appended to it; with no events if the goal was deleted; or with
+None if any goal may have changed. It may be called on any thread and must not block."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimedGoal:
-    """A goal that a worker has claimed without naming it."""
+    """A goal that a worker claimed with `claim_next`."""
 
     goal: Summary
-    """The goal as it is in the store, owned by the worker."""
+    """The goal as stored, owned by the worker."""
     epoch: int
     former: str | None
     """The id of the worker that owned it before, if there was one."""
 
 
 class StateStore(Protocol):
-    """The histories of goals. A key, wherever one is given, is a text of 1 to 200 characters; else it is Invalid."""
+    """The histories of goals. Every key must be a text of 1 to 200 characters; another one is Invalid."""
 
-    async def append_event(  # noqa: PLR0913 (all that one append may do happens in one transaction)
+    async def append_event(  # noqa: PLR0913 (one append does all of this in one transaction)
         self,
         goal_id: str,
         events: Sequence[Event],
@@ -157,23 +167,28 @@ class StateStore(Protocol):
         """Append events to a goal: all or nothing, and durable when it returns.
 
         The goal must be at `expected_seq` and `epoch`, and its event at `expected_seq` must have `expected_hash`, which
-        is 32 zero bytes before the first event. So a worker whose database was restored to an earlier state, or failed
-        over to one, cannot append to a history that is not the one it wrote. Events that begin with a `goal` event
-        make the goal, owned by `worker` at epoch 1, and once only for a start key; for a fork `expected_seq` is where
-        it left its parent, and `expected_hash` the hash of the parent's event there.
-        When the goal ends and has a parent that has not ended, the same transaction posts its end to the parent's
-        inbox: kind `child`, payload `{goal_id, seq}`, key `<goal id>@<seq>`.
-        With `takes_key_of`, a new goal takes the start key of another goal, which has to be the key in the summary.
-        The other goal has no key afterwards and is otherwise unchanged, also when it has ended or a worker runs it.
-        Events that begin with a `reopened` event need a goal that has failed, or a child that was cancelled; all
-        others, one that has not ended.
-        `taken` inbox rows go in the same transaction. With `release` the goal is given back in it too, unless it has
-        not ended and more waits in its inbox: then it is kept, and `inbox_waiting` says so. `key` names this one call
-        and wins over seq, hash and epoch: the same key with the same events returns the first answer. A conflict of
-        one goal leaves all others alone.
+        is 32 zero bytes before the first event. So after a restore of the database to an earlier state, or a failover
+        to one, a worker cannot append to a history that differs from the one it wrote.
+
+        Events that begin with a `goal` event create the goal, owned by `worker` at epoch 1, and only once per start
+        key. For a fork, `expected_seq` and `expected_hash` are those of the last event that it shares with the other
+        goal. Events that begin with a `reopened` event require a goal that has failed, or a child that was cancelled;
+        all others require a goal that has not ended.
+
+        In the same transaction:
+        - When the goal ends and has a parent that has not ended, its end is posted to the inbox of the parent: kind
+          `child`, payload `{goal_id, seq}`, key `<goal id>@<seq>`.
+        - With `takes_key_of`, a new goal takes the start key of another goal, which must be the key in the summary. The
+          other goal loses the key and is otherwise unchanged, even if it has ended or a worker runs it.
+        - The inbox rows in `taken` are removed.
+        - With `release`, the goal is released, unless it has not ended and has more rows in its inbox: then the worker
+          keeps it, and `inbox_waiting` is true.
+
+        `key` identifies this call and takes precedence over seq, hash and epoch: the same key with the same events
+        returns the first result. A conflict of one goal does not affect others.
 
         Raises: Conflict when another worker has appended, claimed or taken an inbox row, when the history was replaced,
-        the key names other events, or the start key to take is no longer that of the other goal; NotFound; Unavailable.
+        the key identifies other events, or the other goal no longer has the start key to take; NotFound; Unavailable.
         """
         ...
 
@@ -198,23 +213,23 @@ class StateStore(Protocol):
     ) -> list[Summary]:
         """Return goals, newest first; `before` is the last goal id of the page before.
 
-        One status, a flow, a start key, the origin of forks or the parent of children is one index range; what else is
-        filtered by is compared row by row.
+        A filter by one status, a flow, a start key, the origin of forks or the parent of children reads one index
+        range. Other filters are applied row by row.
         """
         ...
 
     async def find(self, prefix: str) -> Summary:
-        """Return the one goal whose id begins with a prefix.
+        """Return the only goal whose id begins with a prefix.
 
-        Raises: NotFound, which says so when the goal was deleted; Conflict when there are several.
+        Raises: NotFound, also for a deleted goal, with that reason; Conflict when there are several.
         """
         ...
 
     async def delete(self, goal_id: str, *, even_unfinished: bool = False) -> None:
-        """Remove the events of a finished goal that has no forks; its row stays, without them, and its key is free.
+        """Remove the events of a finished goal without forks. Its row stays, and its key is free.
 
-        With `even_unfinished`, an unfinished goal is removed too, with or without an owner: its owner, if there is
-        one, can append nothing more.
+        With `even_unfinished`, an unfinished goal is removed too, even if a worker owns it: that worker cannot append
+        to it any more.
 
         Raises: NotFound; Conflict when it is not finished, or has forks.
         """
@@ -222,12 +237,12 @@ class StateStore(Protocol):
 
 
 class Inbox(Protocol):
-    """What is posted to goals by processes that do not own them; the owner turns it into events.
+    """Posts to goals from processes that do not own them; the owner turns them into events.
 
-    A key is as in StateStore.
+    Keys are as in StateStore.
     """
 
-    async def post(  # noqa: PLR0913 (what is posted, its key, its check and its moment)
+    async def post(  # noqa: PLR0913 (a post, its key, its check and its time)
         self,
         goal_id: str,
         kind: str,
@@ -238,45 +253,45 @@ class Inbox(Protocol):
         admit: Admit | None = None,
         created_us: int | None = None,
     ) -> bool:
-        """Put something into a goal's inbox, durably; tell whether that was news.
+        """Add a row to the inbox of a goal, durably; return whether it is new.
 
-        `created_us` is when it was posted, by the clock of the one who posts it; without it, the store reads its own.
+        `created_us` is the time of the post by the clock of the posting process; without it, the store reads its clock.
 
-        What the inbox or the history has under the same key is not posted again, also when the goal has ended.
-        `admit` is called in the transaction of the post, with the events after seq `after` and the pending inbox rows.
-        Nothing is appended or posted to the goal between that call and the commit.
+        A post whose key the inbox or the history already has is ignored, even if the goal has ended. `admit` is called
+        in the transaction of the post, with the events after seq `after` and the pending inbox rows. No event and no
+        post is added to the goal between that call and the commit.
 
-        Raises: NotFound; Ended; Conflict when the key names something else; what `admit` raises, and
-        nothing is posted then.
+        Raises: NotFound; Ended; Conflict when the key identifies another post; the exception of `admit`. Nothing is
+        posted then.
         """
         ...
 
     async def inbox(self, goal_id: str) -> list[InboxRow]:
-        """Return what was posted and not yet taken, in order of arrival."""
+        """Return the rows that were posted and not yet taken, in order of arrival."""
         ...
 
     async def posted(self, worker_id: str) -> list[str]:
-        """Return the goals that a worker owns and whose inbox is not empty: one query, however many goals it has."""
+        """Return the goals that a worker owns and whose inbox is not empty, in one query."""
         ...
 
-    async def posted_as(self, goal_id: str, key: str) -> tuple[str, dict[str, Any]] | None:
-        """Return kind and payload of what was posted to a goal under a key, also when it is an event by now."""
+    async def posted_as(self, goal_id: str, key: str) -> Posted | None:
+        """Return the post to a goal with a key, even if it has become an event."""
         ...
 
 
 class GoalDirectory(Protocol):
-    """Goals by what is done with them next: by their start key, by when they are due, and how many are queued."""
+    """Finds goals by start key and by due time, and counts queued goals."""
 
     async def started(self, key: str) -> Summary | None:
-        """Return the goal that was started with a key, if there is one and it was not deleted since."""
+        """Return the goal with a start key, unless it does not exist or was deleted."""
         ...
 
     async def due(
         self, now_us: int, *, queue: str | None = None, limit: int = 50, after: Summary | None = None
     ) -> list[Summary]:
-        """Return goals whose `due_us` has come, the longest due first, by one index range; see Summary.
+        """Return goals whose `due_us` has passed, the longest due first, from one index range; see Summary.
 
-        `after` is the last goal of the page before, as it was then.
+        `after` is the last goal of the previous page, as returned then.
         """
         ...
 
@@ -286,27 +301,27 @@ class GoalDirectory(Protocol):
 
 
 class Changes(Protocol):
-    """Which goals have changed, for processes that follow them."""
+    """Reports changed goals to processes that follow them."""
 
     async def changes(self, after: Any | None) -> ChangedGoals:
-        """Return which goals have new events since a mark, from any process; without a mark, only the present one.
+        """Return the goals with new events since a mark, from any process; without a mark, return only a current mark.
 
-        Every event that is durable when this is called was returned by a call before or is returned by this one, in
-        whatever order concurrent transactions commit. A goal may be named that has got none: the seq tells.
+        Every event that is durable at the call is covered by this call or an earlier one, whatever the order in which
+        concurrent transactions commit. A goal without new events may be included; its seq shows that.
         """
         ...
 
     def watch(self, listener: ChangeListener) -> Callable[[], None]:
         """Call a listener for every append and deletion of this process, and when another process may have appended.
 
-        The function that is returned ends it. What other processes append is signalled without their events; such a
-        signal can come late, without a change, or not at all.
+        The returned function ends the watch. Appends of other processes are signalled without their events; such a
+        signal may come late, without a change, or not at all.
         """
         ...
 
 
 class GoalStore(StateStore, Inbox, GoalDirectory, Changes, Protocol):
-    """All ports of one adapter, as the composition root passes it on; its users take the ports that they need."""
+    """All ports of one adapter, for the composition root; other code uses only the ports that it needs."""
 
 
 NOTHING: Mapping[str, int] = MappingProxyType({})
@@ -314,81 +329,85 @@ NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 class Leases(Protocol):
-    """Who may append to a goal. The epoch, which rises with each owner, fences out all owners before.
+    """The right to append to a goal. The epoch rises with each owner, and earlier owners are fenced out.
 
-    An epoch is never assigned twice, also when the database goes back to an earlier state, where the last epochs are
-    not known: a claim raises it by a random step.
+    An epoch is never assigned twice, even if the database goes back to an earlier state that does not know the last
+    epochs: a claim raises the epoch by a random step.
 
-    A worker is dead when its lease is over. Where that is judged by a clock that may jump, the end of a lease is only a
-    hint, and a worker is proven dead when a claimant has seen no renewal for as long as the lease lasts, by its own
-    clock; each `claim` and each `living` is such an observation. A claimant beside the worker may know it at once.
+    A worker is dead when its lease has expired. If expiry is measured by a clock that may jump, it is only a hint. Then
+    a worker is proven dead when a claimant has observed no renewal for the length of the lease, by the monotonic clock
+    of the claimant. Each `claim` and each `living` is such an observation. A claimant on the same host may have a
+    faster proof.
     """
 
     async def renew(self, worker: Worker, ttl_s: float) -> None:
-        """Say that a worker lives for so long; the first time makes it known. No flush: a power cut may undo it."""
+        """Set the lease of a worker to expire after `ttl_s`; the first call registers the worker.
+
+        Not flushed to disk: a power failure may undo it.
+        """
         ...
 
     async def retire(self, worker: Worker) -> None:
-        """Say that a worker has ended and runs nothing: it is dead from now on. No flush, as with `renew`."""
+        """End the lease of a worker that runs nothing any more. Not flushed to disk."""
         ...
 
     async def claim(self, goal_id: str, worker: Worker, queue: str | None = None, *, reopen: bool = False) -> int:
         """Become the owner of a goal that has none, or whose owner is dead, and return the new epoch.
 
         With a queue, the goal is moved to it. With `reopen`, only a failed goal, or a child that was cancelled, can be
-        claimed, and it stays that until its `reopened` event is appended. A claim that replaces a dead owner adds one
-        to the goal's deaths.
+        claimed, and keeps its status until its `reopened` event is appended. A claim from a dead owner adds one to the
+        deaths of the goal.
 
-        Raises: NotFound; Owned when another live worker owns it, or was quicker; OwnerSilent when it is not certain yet
-        that the owner is dead: then the same claim has to be tried again; Ended, or, with `reopen`, Conflict when
-        the goal is neither.
+        Raises: NotFound; Owned when another live worker owns it, or claimed it first; OwnerSilent when the owner is not
+        yet proven dead, and the claim must be retried; Ended, or with `reopen` Conflict when the goal is not failed or
+        cancelled.
         """
         ...
 
     async def claim_next(
         self, queues: Collection[str], worker: Worker, *, skip: Mapping[str, int] = NOTHING, after: str | None = None
     ) -> ClaimedGoal | None:
-        """Claim the goal of some queues that is next, as `claim` does, if there is one.
+        """Claim the next goal of some queues, as `claim` does, if there is one.
 
-        Next are the goals that wait and have something in their inbox, which no worker may have noticed; then open
-        goals; the oldest first. Only goals without an owner are claimed, and goals whose owner is dead, by the same
-        proof as for `claim`; so not those that the worker owns itself. A goal in `skip` is not claimed while its last
-        seq is the one given there. With `after`, only open goals behind that goal are claimed.
+        Waiting goals with rows in their inbox come first, because no worker may have noticed the rows; then open goals;
+        the oldest first. Only goals without an owner, or with an owner that is proven dead as for `claim`, are claimed.
+        A goal in `skip` is not claimed while its last seq equals the value in `skip`. With `after`, only open goals
+        that follow that goal are claimed.
 
-        Workers that claim at the same time claim different goals, and none waits for another: one of them may find
-        nothing while another looks at the last goal; the next call finds it. What is read does not grow with the number
-        of open goals: for each owner, and for the goals without one, the first goal that is not skipped.
+        Concurrent workers claim different goals and never block each other. One may find no goal while another checks
+        the last one; its next call finds it. The rows that are read do not depend on the number of open goals: they are
+        the first goal that is not skipped, of each owner and of those without one.
 
-        Raises: Owned when another worker was quicker.
+        Raises: Owned when another worker claimed it first.
         """
         ...
 
     async def has_next(
         self, queues: Collection[str], worker: Worker, *, skip: Mapping[str, int] = NOTHING, after: str | None = None
     ) -> bool:
-        """Tell whether `claim_next` would find a goal. Nothing is written, and `worker` need not be known."""
+        """Return whether `claim_next` would find a goal. Nothing is written, and `worker` need not be known."""
         ...
 
     async def release(self, goal_id: str, worker: Worker, epoch: int) -> None:
-        """Give a goal back; nothing happens when it is not ours any more."""
+        """Release a goal; do nothing if the worker no longer owns it."""
         ...
 
     async def living(self, worker_ids: Collection[str], observer: Worker) -> frozenset[str]:
-        """Tell which of some workers live, as far as an observer at this place can tell; a claim is more careful."""
+        """Return which of some workers are alive, as seen by an observer; `claim` demands a stricter proof."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class IdempotentCall:
-    """One call of a client, named by a key of its own choice."""
+    """One call of a client, identified by a key that the client chose."""
 
     key: str
     route: str
-    """What was called."""
+    """The route or operation."""
     body_sha256: bytes
-    """What it was called with."""
+    """The hash of its arguments."""
     subject: str = ""
-    """What it changed, or its answer."""
+    """The id of what it changed, or its result."""
 
     def require_same(self, known: "IdempotentCall") -> None:
         """Check that the key was not used for another call.
@@ -400,40 +419,40 @@ class IdempotentCall:
 
 
 class IdempotencyKeys(Protocol):
-    """The calls that were made under a key, for a day.
+    """The calls with an idempotency key, kept for a day.
 
-    A store that holds what a call changes commits the call in the same transaction, so that both are there or neither.
+    A store that contains the changes of a call commits the key in the same transaction, so that both exist or neither.
     """
 
     async def find(self, key: str) -> IdempotentCall | None:
-        """Return the call that was made under a key."""
+        """Return the call with a key, if there is one."""
         ...
 
     async def keep(self, call: IdempotentCall) -> IdempotentCall:
-        """Store a call whose change is not in the database, durably; return the one that was first under its key."""
+        """Store a call whose changes are outside the database, durably; return the first call with its key."""
         ...
 
     async def settle(self, call: IdempotentCall, subject: str) -> IdempotentCall:
-        """Give a call that was kept with `call.subject` its final one; return the call as it is stored then.
+        """Replace the provisional `call.subject` by the final one; return the stored call.
 
-        The first of several callers settles it. A call that was forgotten meanwhile is returned settled, and not kept.
+        The first of several callers settles it. A call that was forgotten meanwhile is returned settled but not stored.
         """
         ...
 
     async def forget(self, call: IdempotentCall) -> None:
-        """Free the key of a call that was rejected, and has changed nothing; the key of another call stays."""
+        """Free the key of a rejected call that changed nothing; do nothing if the key belongs to another call."""
         ...
 
 
 class Clock(Protocol):
-    """The time, and waiting for it."""
+    """Reads the time and sleeps."""
 
     def now_us(self) -> int:
-        """Microseconds since 1970, UTC; may jump."""
+        """Return microseconds since 1970, UTC; the clock may jump."""
         ...
 
     def boottime_s(self) -> float:
-        """Seconds since the machine was started, its sleep included; never jumps."""
+        """Return seconds since the machine was booted, including its sleep; this clock never jumps."""
         ...
 
     async def sleep(self, seconds: float) -> None: ...
@@ -443,9 +462,9 @@ class Ids(Protocol):
     """Generates unique ids."""
 
     def event_id(self) -> str:
-        """A UUIDv7."""
+        """Return a UUIDv7."""
         ...
 
     def goal_id(self, text: str) -> str:
-        """UTC `YYYYMMDD-HHMMSS-slug-xxxx`."""
+        """Return an id `YYYYMMDD-HHMMSS-slug-xxxx`, in UTC."""
         ...

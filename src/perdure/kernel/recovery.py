@@ -1,4 +1,4 @@
-"""What to do with calls that were begun and have no outcome: by their effect, run again, ask, or leave to a person."""
+"""Recovers calls that were started and have no outcome: runs them again, asks their check, or asks a person."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -7,15 +7,16 @@ from perdure.kernel.deciding.admission import tool_for
 from perdure.kernel.events import Body, Decision, OutcomeUnknown, ToolCall, ToolOutput
 from perdure.kernel.journal import Journal
 from perdure.kernel.tool import CallContext, KnownOutput, Tool
+from perdure.text.storable import escape_surrogates
 
 Environment = Callable[[ToolCall], Mapping[str, str]]
 EXHAUSTION = (OSError, RuntimeError, MemoryError)
-"""What Python raises when descriptors, processes, threads, memory or disk space run out."""
+"""Exceptions of Python when descriptors, processes, threads, memory or disk space run out."""
 _LONGEST_REASON = 2_000
 BAD_RESULT = "bad_result"
-"""The error code of a call that was done, and whose result cannot be stored."""
+"""The error code of a successful call whose result cannot be stored."""
 LOST_RESULT = "lost_result"
-"""The error code of a call that was done, and whose result is not known: null cannot stand for it."""
+"""The error code of a successful call whose result is unknown and must not be null."""
 WITHOUT_RESULT = (
     "its check says that it happened, but not with which result; return Happened(value), or decide: skip --value JSON"
 )
@@ -27,32 +28,33 @@ _WHY = "The worker ended between the start of this call and the record of its ou
 
 
 def no_environment(_call: ToolCall) -> Mapping[str, str]:
-    """Let a check see nothing of earlier outcomes."""
+    """Return an empty environment."""
     return {}
 
 
 async def recover(
     journal: Journal, tools: Mapping[str, Tool], workdir: str, environment: Environment = no_environment
 ) -> None:
-    """Settle what is open, in the order it was begun, or let it be run again; each leaves its trace in the history.
+    """Settle open calls in the order they were started, or prepare to run them again; record events for each.
 
-    Before anything is asked or repeated, what is left of the call's processes is ended. A pure or idempotent call is
-    run again with its key. Any other was started at most once and is not repeated: its own check says whether it
-    happened, and where that does not know, the call becomes unknown and waits for a decision. So does a call that is
-    not pure and whose processes may still run, because they are not provably ours to end. Nothing is durable before
-    the journal's next commit, so that a crash in here changes nothing.
+    First the remaining processes of the call are ended. A pure or idempotent call is run again with its key. A `once`
+    call is not repeated: its check says whether it happened, and if the check does not know, the outcome is unknown and
+    the call waits for a decision. The same applies to a call that is not pure and whose processes may still run,
+    because they cannot be proven to belong to the call. Nothing is durable before the next commit of the journal, so a
+    crash during recovery changes nothing.
     """
     for state in list(journal.state.open_calls.values()):
         call = state.call
         if isinstance(call, ToolCall) and state.runs:
             context = CallContext(journal.goal_id, call, workdir, environment(call))
-            journal.record(*await _recovered(tool_for(call, tools), context), is_recovery=True)
+            journal.record(*await _recover_call(tool_for(call, tools), context), is_recovery=True)
 
 
 async def give_up(journal: Journal, tools: Mapping[str, Tool]) -> None:
-    """End what is left of open calls, and mark as unknown what may have happened: the goal will not be resumed.
+    """End the processes of open calls, and record unknown outcomes: the goal will not be resumed.
 
-    The tool of a flow's steps is not given: what they forked is ended when the goal of a dead worker is claimed.
+    The tool of the steps of a flow is not in `tools`: their processes are ended when the goal of a dead worker is
+    claimed.
     """
     for state in list(journal.state.open_calls.values()):
         call = state.call
@@ -68,15 +70,15 @@ async def give_up(journal: Journal, tools: Mapping[str, Tool]) -> None:
 
 
 async def settle_once(tool: Tool, context: CallContext, why: str, not_happened: Sequence[Body]) -> list[Body]:
-    """Return what to record of a `once` call that was begun and has no outcome, as its own check says.
+    """Return the events for a `once` call without an outcome, according to its check.
 
-    Where the check says that it did not happen, that is `not_happened`. Where it cannot say, the call is unknown.
+    If the check says that it did not happen, the events are `not_happened`. If it does not know, the call is unknown.
     """
     call_id = context.call.call_id
     try:
         found = await tool.check(context)
     except (PerdureError, *EXHAUSTION) as error:
-        reason = error.detail if isinstance(error, PerdureError) else told(error)
+        reason = error.detail if isinstance(error, PerdureError) else describe(error)
         return [OutcomeUnknown(call_id, f"{why}, and its check cannot tell: {reason}")]
     match found:
         case "happened" | KnownOutput():
@@ -92,9 +94,9 @@ async def settle_once(tool: Tool, context: CallContext, why: str, not_happened: 
 
 
 def unknown_if_lost(call: ToolCall, output: ToolOutput) -> ToolOutput | OutcomeUnknown:
-    """Return the outcome of a call; a `once` call that was done, and whose result is not known or stored, is unknown.
+    """Return the outcome of a call, or `OutcomeUnknown` for a `once` call whose result is lost.
 
-    It has happened, so a failure would be wrong and would invite a repetition; but its result exists nowhere.
+    The call has happened, so a failure would be wrong and would invite a repetition; but its result is not stored.
     """
     error = output.error
     if call.effect != "once" or error is None or error.code not in (BAD_RESULT, LOST_RESULT):
@@ -104,13 +106,13 @@ def unknown_if_lost(call: ToolCall, output: ToolOutput) -> ToolOutput | OutcomeU
     return OutcomeUnknown(call.call_id, f"{error.message} {_GIVE_RESULT}")
 
 
-def told(error: BaseException) -> str:
-    """Return the class and the text of an exception, as text that can be recorded."""
-    return f"{type(error).__name__}: {error}"[:_LONGEST_REASON].encode(errors="backslashreplace").decode()
+def describe(error: BaseException) -> str:
+    """Return the class and message of an exception as storable text."""
+    return escape_surrogates(f"{type(error).__name__}: {error}"[:_LONGEST_REASON])
 
 
-async def _recovered(tool: Tool, context: CallContext) -> list[Body]:
-    """Return what is to be recorded of a call that an earlier process began and did not record."""
+async def _recover_call(tool: Tool, context: CallContext) -> list[Body]:
+    """Return the events for a call that an earlier process started, and whose outcome is not recorded."""
     call = context.call
     try:
         await tool.reap(context.goal_id, call.call_id)
@@ -124,5 +126,5 @@ async def _recovered(tool: Tool, context: CallContext) -> list[Body]:
 
 
 def _again(call: ToolCall, why: str, *, by: str) -> list[Body]:
-    """Let a call be run again under its own key, and leave a trace of it."""
+    """Return the events that let a call run again under its key."""
     return [OutcomeUnknown(call.call_id, why), Decision(call.call_id, "approve", by=by)]

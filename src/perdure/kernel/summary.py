@@ -1,4 +1,4 @@
-"""What a list shows of a goal, how it follows from the goal's state, and how lists are filtered."""
+"""The summary of a goal in lists, derived from its state, and the filters of lists."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ _LONGEST_DETAIL = 500
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a list shows of a goal; it changes in the same commit as the events, so that listing never folds."""
+    """The row of a goal in lists. It changes in the same commit as the events, so that lists need no fold."""
 
     goal_id: str
     text: str
@@ -29,8 +29,7 @@ class Summary:
     cost_usd: float = 0.0
     reason: str | None = None
     detail: str | None = None
-    """The beginning of the termination's detail; of a goal on hold or one that cleans up, why it is not run or has
-    not ended."""
+    """The beginning of the termination's detail; for a goal on hold or in cleanup, the reason of that."""
     waiting_for: WaitingFor | None = None
     bot: str | None = None
     flow: str | None = None
@@ -42,20 +41,20 @@ class Summary:
     queue: str = "cli"
     """Which workers claim the goal automatically: `cli` (none), `server`, or `app.<name>`."""
     worker: str | None = None
-    """The worker that owns the goal; the leases know whether it lives."""
+    """The id of the owner; the leases know whether it is alive."""
     due_us: int | None = None
-    """When a goal that waits, for a timer or beside one, can continue by itself.
+    """When a waiting goal can continue by itself, because of a timer or a retry.
 
-    A goal that was woken because it was due keeps this until it waits for something else or has ended, so that it is
-    found again when its worker dies.
+    A goal that was resumed because it was due keeps this until it waits for something else or has ended, so that it is
+    found again if its worker dies.
     """
     start_key: str | None = None
-    """Names the start of the goal; unique among the goals that were not deleted. Set when the goal is created.
+    """The key of the start of the goal; unique among goals that were not deleted. Set when the goal is created.
 
-    A fork may take it over.
+    A fork may take it.
     """
     deaths: int = 0
-    """How many workers died in a row while they owned the goal, without an outcome, a decision or a signal between."""
+    """The number of workers that died in a row while they owned the goal, without progress in between."""
 
     @property
     def is_final(self) -> bool:
@@ -65,19 +64,19 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class GoalFilter:
-    """Which goals a list has; None matches all."""
+    """The conditions of a list of goals; None matches all."""
 
     status: Status | tuple[Status, ...] | None = None
-    """One status, or several of which a goal has one."""
+    """One status, or several alternatives."""
     queue: str | None = None
     worker: str | None = None
     """The id of the worker that owns the goal."""
     flow: str | None = None
     start_key: str | None = None
     forked_from: str | None = None
-    """The id of the goal that forks were made from."""
+    """The id of the goal that the forks come from."""
     parent: str | None = None
-    """The id of the goal that children were started by."""
+    """The id of the goal that started the children."""
     bot: str | None = None
     tag: str | None = None
     created_after_us: int | None = None
@@ -87,13 +86,13 @@ class GoalFilter:
 
     @property
     def statuses(self) -> tuple[Status, ...] | None:
-        """The statuses of which a goal has one; None for all."""
+        """The allowed statuses; None for all."""
         return (self.status,) if isinstance(self.status, str) else self.status
 
 
 ALL_GOALS = GoalFilter()
 _summary = constructor(Summary)
-"""Makes one for each commit, quicker than the class itself does."""
+"""Constructs the summary of a commit, faster than the class itself."""
 
 
 def summarise(
@@ -104,10 +103,12 @@ def summarise(
     queue: str = "cli",
     deaths: int = 0,
 ) -> Summary:
-    """Return what a list shows of a state; a goal that runs because it was due keeps the moment `woken_us`."""
+    """Return the summary of a state; a goal that runs because it was due keeps the moment `woken_us`."""
     begun, end = state.begun, state.termination
     waiting_for = state.waiting_for
     status = state.status_when(waiting_for)
+    reason = None if end is None else end.reason
+    due_us = woken_us if status == "open" else _due_us(state, waiting_for)
     return _summary(
         goal_id=state.goal_id,
         text=escaped(begun.text),
@@ -118,20 +119,24 @@ def summarise(
         last_seq=state.head.seq,
         steps=state.steps,
         cost_usd=state.used.usd,
-        reason=None if end is None else end.reason,
+        reason=reason,
         detail=_detail(state),
         waiting_for=waiting_for,
-        bot=None if begun.bot is None else escaped(begun.bot),
-        flow=None if begun.mind.flow is None else escaped(begun.mind.flow),
-        workdir=None if begun.workdir is None else escaped(begun.workdir),
+        bot=_escaped(begun.bot),
+        flow=_escaped(begun.mind.flow),
+        workdir=_escaped(begun.workdir),
         forked_from=begun.forked_from,
         parent=begun.parent,
         tags=tuple(escaped(tag) for tag in begun.tags),
-        due_us=woken_us if status == "open" else _due_us(state, waiting_for),
+        due_us=due_us,
         queue=queue,
         start_key=start_key,
         deaths=deaths,
     )
+
+
+def _escaped(text: str | None) -> str | None:
+    return None if text is None else escaped(text)
 
 
 def _detail(state: GoalState) -> str | None:
@@ -146,7 +151,7 @@ def _detail_of_open(state: GoalState) -> str | None:
 
 
 def _due_us(state: GoalState, waiting_for: WaitingFor | None) -> int | None:
-    """Return when a goal that waits can continue by itself, also beside a question; at a limit or on hold it cannot."""
+    """Return when a waiting goal can continue by itself; None at a limit, on hold, or without a timer."""
     failure = state.conversation.failure
     if waiting_for == "model" and failure is not None:
         return None if failure.retry_at is None else moment_us(failure.retry_at)

@@ -1,4 +1,4 @@
-"""The ports of what acts: tools, the sources that they come from, and the policy that judges calls of models."""
+"""The ports of tools, of their sources, and of the policy that judges calls of models."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,19 +14,25 @@ _STRICTNESS: tuple[Effect, ...] = ("pure", "idempotent", "once")
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """What a tool says about itself, to those who choose it."""
+    """The description of a tool for minds and models."""
 
     name: str
     description: str
     parameters: Mapping[str, Any]
     """The JSON Schema of its arguments, an object."""
     effect: Effect
-    """What may happen again after a crash, of a call that a model decided."""
+    """The effect of calls that a model decides."""
     declares_effect: bool = False
-    """Whether the effect is that of the program which the arguments name: who writes a plan or a flow declares it."""
+    """Whether the effect depends on the arguments, for example on a program, and the author of a plan or flow declares
+    it."""
+    starts_goal: bool = False
+    """Whether a call of it is a child goal, which the kernel starts and waits for."""
 
     def effect_of(self, declared: Effect, *, is_governed: bool) -> Effect:
-        """Return the effect of a call: a model is not asked, an author may make it stricter, or declares it."""
+        """Return the effect of a call.
+
+        For a model it is the effect of the tool. An author may declare a stricter one, or any if `declares_effect`.
+        """
         if is_governed:
             return self.effect
         if self.declares_effect:
@@ -36,7 +42,7 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class KnownOutput:
-    """The answer of a check that a call happened, and what its output is."""
+    """The answer of a check that a call happened, with its output."""
 
     output: Any
 
@@ -49,33 +55,33 @@ Check = Literal["happened", "lost_result", "not_happened", "unknown"] | KnownOut
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
-    """What a call has used and recorded; see ToolOutput."""
+class CallUsage:
+    """The usage and metadata of a call; see ToolOutput."""
 
     usage: dict[str, Any] | None = None
     meta: dict[str, Any] | None = None
 
     def on(self, outcome: ToolOutput) -> ToolOutput:
-        """Return an outcome with this, unless it has its own."""
+        """Return an outcome with this usage and metadata, unless it has its own."""
         return replace(outcome, usage=outcome.usage or self.usage, meta=outcome.meta or self.meta)
 
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """What a tool is told about the call that it runs."""
+    """The parameters of a call for the tool that runs it."""
 
     goal_id: str
     call: ToolCall
     workdir: str
     environment: Mapping[str, str] = field(default_factory=dict)
     left_s: Callable[[], float | None] = lambda: None
-    """Returns how many seconds the call has left by its recorded timeout, by the clock; None without one."""
+    """Returns the seconds until the recorded timeout of the call; None without a timeout."""
     require_ours: Callable[[], None] = lambda: None
-    """To be called right before an irrevocable effect. Raises: LeaseLost, which only the loop catches."""
-    note_used: Callable[["Used"], None] = lambda _used: None
-    """To be called by a tool that raises or is cancelled, with what the call had used and recorded by then."""
+    """To be called directly before an irrevocable effect. Raises: LeaseLost, which only the loop catches."""
+    note_used: Callable[["CallUsage"], None] = lambda _used: None
+    """To be called by a tool that raises or is cancelled, with the usage of the call so far."""
     report: Callable[[Any], None] = lambda _value: None
-    """Tells observers how far the call has come, as JSON; from any thread. Nothing of it is recorded."""
+    """Publishes the progress of the call to observers, as JSON; from any thread. Not recorded."""
 
     @property
     def idempotency_key(self) -> str:
@@ -88,86 +94,87 @@ class CallContext:
 
 
 class Tool(Protocol):
-    """What acts."""
+    """Runs calls."""
 
     @property
     def spec(self) -> ToolSpec:
-        """What the tool says about itself; it does not change while a goal runs."""
+        """The description of the tool; it does not change while a goal runs."""
         ...
 
     def validate(self, arguments: Mapping[str, Any]) -> None:
-        """See whether arguments make sense, before the intent to run them is recorded; nothing is touched.
+        """Check the arguments of a call, without any effect, before its intent is recorded.
 
-        Raises: Invalid, saying what was expected.
+        Raises: Invalid, which describes the expected arguments.
         """
         ...
 
     async def run(self, context: CallContext) -> ToolOutput:
-        """Run a call to its end, and return its outcome. Cancelling ends all that was begun.
+        """Run a call to its end, and return its outcome. Cancellation ends everything that the call started.
 
-        Every outcome that is known is returned, failures included. An exception says that the effect may have begun and
-        that its outcome is not known, whatever the exception is: the caller records a `once` call as unknown then, and
-        never as a failure, because a failure may be retried. So an error before the effect is returned as a failure,
-        and an error of bookkeeping after a known outcome changes nothing about that outcome.
+        Every known outcome is returned, including failures. Any exception means that the effect may have begun and that
+        the outcome is not known: the caller records a `once` call as unknown then, and never as a failure, because a
+        failure may be retried. So an error before the effect must be returned as a failure, and an internal error after
+        a known outcome must not change that outcome.
         """
         ...
 
     async def check(self, context: CallContext) -> Check:
-        """Find out, after a crash, whether a call that was begun has had its effect.
+        """Find out, after a crash, whether a started call had its effect.
 
-        Raises: a PerdureError that says why nothing can be found out.
+        Raises: a PerdureError with the reason why that cannot be found out.
         """
         ...
 
     async def reap(self, goal_id: str, call_id: str) -> None:
-        """End what was left running of a call, by an earlier process or by a run that raised; return when it is gone.
+        """End the processes that an earlier process or a failed run left of a call; return when they have ended.
 
-        Raises: Conflict when something may still run and is not provably ours to end; Unavailable when it does not end.
+        Raises: Conflict when a process may still run and cannot be proven to belong to the call; Unavailable when it
+        does not end.
         """
         ...
 
 
 class ToolSource(Protocol):
-    """Where tools come from: the package itself, or a server or folder whose tools are known only when it is opened.
+    """Provides tools: from the package, or from a server or folder whose tools are known only after it is opened.
 
-    A source is opened, listed and closed by each run on the event loop of that run. Calls go through its tools.
+    Each run opens, lists and closes its sources on the event loop of the run.
     """
 
     @property
     def name(self) -> str:
-        """What people know the source by."""
+        """The name of the source for people."""
         ...
 
     async def open(self) -> None:
-        """Get ready to list the tools and to run their calls.
+        """Prepare to list the tools and to run their calls.
 
-        Raises: Unavailable; what was begun by then is ended.
+        Raises: Unavailable; everything that was started is ended then.
         """
         ...
 
     async def list(self) -> Sequence[Tool]:
-        """Return the tools of an open source, each with a name of its own.
+        """Return the tools of an open source, with distinct names.
 
         Raises: Unavailable
         """
         ...
 
     async def close(self) -> None:
-        """End all that the source has begun. A source that is not open stays closed."""
+        """Release all resources of the source; do nothing if it is not open."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A verdict, and who has given it, as it is recorded: a policy, or a person who approved calls in advance."""
+    """A verdict and its author, as recorded: a policy, or a person who approved calls in advance."""
 
     verdict: Verdict
     by: str = "policy"
 
 
 class Policy(Protocol):
-    """What a model may do without asking. Calls of a person, a plan and a flow are not judged."""
+    """Judges the calls of models. Calls of people, plans and flows are not judged."""
 
     def judge(self, call: ToolCall) -> Judgement:
-        """Say whether a call may run, and who says so."""
+        """Return whether a call may run, must be approved, or is denied."""
         ...

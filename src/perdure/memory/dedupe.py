@@ -1,4 +1,14 @@
-"""Deduplication: which records report the same thing, and which of them arrived within the window."""
+"""Deduplication: which records report the same thing, and which of them arrived within the window.
+
+A report of a tool is often repeated: a failed test is reported by every run. So a record is dropped if one with the
+same key arrived at most a day before. The window begins with the first record of a key, and duplicates do not extend
+it: otherwise a failure that is reported every hour would be recorded once and never again, even months later.
+
+The decision is made under the lock of the log, for every record that is added, so it must be fast and exact. The index
+answers quickly, but may lag behind the log, because it is updated only when it is used. So `RecentKeys` combines two
+sources: the index for the part of the log that it covers, and the rest of the log, which is read once and then kept in
+memory. Without an index, the log is read backwards until the lines are older than the window.
+"""
 
 import hashlib
 import os
@@ -24,7 +34,7 @@ LONG_BYTES = 1 << 18
 
 _Arrival = tuple[bytes, int, str]
 _OLD_ENOUGH = 16
-"""This many old lines in a row end the backward search: a single one may come from a wrong clock or an editor."""
+"""The number of old lines in a row that ends the backward search; one alone may come from a wrong clock."""
 _TOMB = b""
 """Used instead of a key for a record that was forgotten or superseded."""
 _PARTS = ("type", "repo", "sha", "fingerprint", "pr_number")
@@ -80,9 +90,8 @@ class KeyIndex(Protocol):
 class RecentKeys:
     """The records that arrived within the window, by dedupe key. Used under the lock of the log.
 
-    Adding must not get slower as the log grows, and must see records that no index has yet. So the end of the log is
-    read, each part once: from the offset that the index covers, or, without an index, backwards until the lines are
-    older than the window. Anything before that part is looked up in the index.
+    The end of the log is read, each part once: from the offset that the index covers, or, without an index, backwards
+    until the lines are older than the window. See the module.
     """
 
     def __init__(self, log: Path, index: KeyIndex | None = None) -> None:

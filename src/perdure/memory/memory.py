@@ -11,6 +11,7 @@ import orjson
 
 from perdure.errors import Conflict, NotFound, PerdureError
 from perdure.memory.arguments import (
+    LONGEST_DAYS,
     budget_of,
     days_of,
     limit_of,
@@ -44,6 +45,8 @@ from perdure.memory.updating import update
 
 _DAY_MS = 24 * 60 * 60 * 1000
 _SHORTEST_BEGINNING = 6
+_UNHURRIED_MS = 1000.0
+"""The time for records that must not be missing."""
 _STEP_BYTES = 1 << 20
 """At most this many bytes are indexed by a call that only adds records."""
 
@@ -141,6 +144,15 @@ class Memory:
         if query.is_empty:
             return _nothing()
         return self._index.use(lambda view: find_related(view, query, within_ms)) or _nothing()
+
+    def with_fingerprint(self, fingerprint: str, limit: int) -> Sequence[JsonObject]:
+        """Return the records with a fingerprint, of any age, oldest first.
+
+        Raises: Invalid; Unavailable; Denied; Damaged.
+        """
+        found = self.related(fingerprint=fingerprint, limit=limit, budget_ms=_UNHURRIED_MS, retention_days=LONGEST_DAYS)
+        records = [match["record"] for match in found["matches"]]
+        return sorted(records, key=lambda record: (str(record.get("timestamp")), str(record.get("id"))))
 
     def search(
         self,

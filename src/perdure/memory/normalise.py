@@ -140,7 +140,9 @@ def fingerprint(value: Any, key: str = "fingerprint") -> str:
     if not all(isinstance(part, str | int) and not isinstance(part, bool) for part in parts):
         raise Invalid(f"{key} must be text or a list of texts.")
     texts = [str(part).strip() for part in parts]
-    return texts[0] if len(texts) == 1 else orjson.dumps(texts).decode() if texts else ""
+    if len(texts) == 1:
+        return texts[0]
+    return orjson.dumps(texts).decode() if texts else ""
 
 
 def _datetime(value: Any) -> datetime:

@@ -67,6 +67,6 @@ class CommandMind:
 
 def _split(text: str) -> list[str]:
     try:
-        return split_words(text, 'let a shell run the command: --shell, or "shell": true in a request')
+        return split_words(text, 'let a shell run the line: "shell": true in the request')
     except ValueError as error:
         raise Invalid(str(error)) from error

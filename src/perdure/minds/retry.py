@@ -1,4 +1,4 @@
-"""How often a failed step is tried again, when, and after which errors: the policy of flows and of plans."""
+"""The retry policy of steps in flows and plans."""
 
 import hashlib
 import math
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from perdure.errors import Invalid
 from perdure.kernel.events import ToolError
-from perdure.minds.durations import MAX_SECONDS
+from perdure.text.durations import MAX_SECONDS
 
 ErrorKind = type[BaseException] | str
 ErrorKinds = ErrorKind | Iterable[ErrorKind]
@@ -19,16 +19,15 @@ _HASHED_BYTES: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """How a failed step is tried again.
+    """The retry policy of a step.
 
     goal.options(retry=Retry(5, initial=0.5, factor=2, maximum=30, retry_on=ConnectionError)).step(fetch, day)
 
-    `attempts` counts the first one too. The second begins `initial` seconds after the first has failed, each later one
-    after `factor` times the wait before, at most after `maximum` seconds (default: an hour, or `initial` if that is
-    longer). `jitter`, from 0 to 1, changes each wait by at most that part of it, up or down; it is derived from the id
-    of the call, so a resume finds the same moment. `retry_on` and `give_up_on` are exception classes, or the names of
-    error codes such as `timeout`; an error in `give_up_on` is not retried, whatever `retry_on` says. No attempt is
-    begun more than `deadline` seconds after the start of the first.
+    `attempts` includes the first one. The second starts `initial` seconds after the first has failed. Each later wait
+    is `factor` times the wait before, at most `maximum` seconds (default: an hour, or `initial` if that is longer).
+    `jitter`, from 0 to 1, changes each wait by up to that fraction; it is derived from the id of the call, so it is the
+    same after a resume. `retry_on` and `give_up_on` are exception classes, or error codes such as `timeout`;
+    `give_up_on` takes precedence. No attempt starts more than `deadline` seconds after the start of the first.
 
     Raises: Invalid
     """
@@ -44,7 +43,7 @@ class Retry:
     deadline: float | None = None
 
     def __post_init__(self) -> None:
-        """Validate the policy, and keep kinds of errors as tuples."""
+        """Validate the policy, and convert kinds of errors to tuples."""
         if not _is_int(self.attempts) or self.attempts < 1:
             raise Invalid(f"Invalid retry: attempts must be a whole number of at least 1, got {self.attempts!r}.")
         _require_number("initial", self.initial, 0, MAX_SECONDS)
@@ -59,10 +58,10 @@ class Retry:
         object.__setattr__(self, "retry_on", _kinds("retry_on", self.retry_on))
         object.__setattr__(self, "give_up_on", _kinds("give_up_on", self.give_up_on))
         if not self.retry_on:
-            raise Invalid("Invalid retry: retry_on is empty, so nothing would be retried; leave it out for all errors.")
+            raise Invalid("Invalid retry: retry_on is empty, so nothing would be retried; omit it for all errors.")
 
     def wait_us(self, failed: int, key: str) -> int:
-        """Return how long to wait after a number of failed attempts, in microseconds; `key` names the last one."""
+        """Return the wait in microseconds after a number of failed attempts; `key` is the id of the last one."""
         maximum = max(_LONGEST_S, self.initial) if self.maximum is None else self.maximum
         try:
             wait_s = min(self.initial * self.factor ** (failed - 1), maximum)
@@ -73,20 +72,20 @@ class Retry:
         return round(wait_s * 1_000_000)
 
     def until_us(self, began_us: int) -> int | None:
-        """Return the moment after which no attempt is begun, when the first began at another; None without one."""
+        """Return the moment after which no attempt starts, given the start of the first; None without a deadline."""
         return None if self.deadline is None else began_us + round(self.deadline * 1_000_000)
 
     def retries_class(self, raised: type[BaseException], code: str) -> bool:
-        """Tell whether an exception of a class is retried, by its class and by its error code.
+        """Return whether an exception of a class is retried, by its class and by its error code.
 
-        Only real base classes count, as in an `except` clause: no method of the classes is called.
+        Only real base classes count, as in an `except` clause; no code of the classes is run.
         """
         bases: tuple[type, ...] = type.__dict__["__mro__"].__get__(raised)
         found = {code, *(str.__str__(type.__dict__["__name__"].__get__(base)) for base in bases)}
         return self._wants(lambda kind: kind in found if isinstance(kind, str) else any(kind is base for base in bases))
 
     def retries_error(self, error: ToolError) -> bool:
-        """Tell whether a recorded error is retried: as decided when it was raised, else by its code and its class."""
+        """Return whether a recorded error is retried: as recorded, else by its code and class."""
         if error.retryable is not None:
             return error.retryable
         names = {error.code, error.type, (error.type or "").rpartition(":")[2]}
@@ -106,7 +105,10 @@ def _is_int(given: object) -> bool:
 
 
 def _require_number(name: str, given: Any, least: float, most: float) -> None:
-    """Raises: Invalid."""
+    """Check that a value is a number in a range.
+
+    Raises: Invalid
+    """
     is_number = isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given)
     if not is_number or not least <= given <= most:
         raise Invalid(f"Invalid retry: {name} must be a number from {least:g} to {most:g}, got {given!r}.")
@@ -117,7 +119,10 @@ def _listed(kinds: ErrorKinds) -> tuple[ErrorKind, ...]:
 
 
 def _kinds(name: str, given: object) -> tuple[ErrorKind, ...]:
-    """Raises: Invalid when something is neither an exception class nor the name of an error code."""
+    """Return kinds of errors as a tuple.
+
+    Raises: Invalid when one is neither an exception class nor an error code.
+    """
     if not isinstance(given, type | str | Iterable):
         raise Invalid(f"Invalid retry: {name} must be exception classes or error codes, got {given!r}.")
     kinds = _listed(given)
@@ -129,14 +134,14 @@ def _kinds(name: str, given: object) -> tuple[ErrorKind, ...]:
 
 
 def _share(key: str) -> float:
-    """Return a number from -1 to 1 that depends on a text only, and looks random over many texts."""
+    """Return a pseudo-random number from -1 to 1 that depends only on a text."""
     hashed = hashlib.sha256(key.encode(errors="surrogatepass")).digest()[:_HASHED_BYTES]
     return 2 * int.from_bytes(hashed) / float(256**_HASHED_BYTES) - 1
 
 
 NO_RETRY: Final = Retry(1)
 KEYS: Final = ("attempts", "initial", "factor", "maximum", "jitter", "retry_on", "give_up_on", "deadline")
-"""The parts of a policy, as mappings and plans name them."""
+"""The fields of a policy in mappings and plans."""
 _EXPECTED: Final = f"expected a number of attempts (with the first), perdure.Retry, or a mapping of {', '.join(KEYS)}"
 
 

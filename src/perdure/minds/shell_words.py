@@ -1,4 +1,4 @@
-"""A command line split into words as a shell would, without one; what only a shell can do is refused, not passed on."""
+"""Splits a command line into words like a shell; syntax that only a shell can interpret is rejected."""
 
 import re
 import shlex
@@ -13,9 +13,9 @@ _SCAN = re.compile(
 
 
 def split_words(text: str, instead: str) -> list[str]:
-    """Split a command line; `instead` says how else to have a shell.
+    """Split a command line; `instead` is the advice how to use a shell.
 
-    Raises: ValueError with a sentence when a quote is left open, or something stands there for a shell to do.
+    Raises: ValueError with a message when a quote is not closed, or the line contains shell syntax.
     """
     try:
         words = shlex.split(text)
@@ -24,7 +24,7 @@ def split_words(text: str, instead: str) -> list[str]:
         raise ValueError(f"{problem} Close the quote, or {instead}.") from error
     found = next((match["shell"] for match in _SCAN.finditer(text.strip()) if match["shell"]), None)
     if found is not None:
-        shown = "A line's end" if found == "\n" else found
-        problem = f"{shown} is for a shell to understand, and no shell runs this."
-        raise ValueError(f"{problem} Put it in quotes to pass it on as it is, or {instead}.")
+        shown = "A line end" if found == "\n" else found
+        problem = f"{shown} is shell syntax, and no shell runs this command."
+        raise ValueError(f"{problem} Put it in quotes to pass it unchanged, or {instead}.")
     return words

@@ -2,8 +2,8 @@
 
 May import: the `ports` modules of features, settings, failpoints, errors. All SQL lives here.
 
-The public stores, their ports and the values that cross them are names of this package, each imported when it is first
-used: `from perdure.store import SqliteStateStore, StateStore, BuilderDraft`.
+The public stores, their ports and the values of these ports are names of this package, each imported at its first use:
+`from perdure.store import SqliteStateStore, StateStore, BuilderDraft`.
 """
 
 import importlib
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         Owned,
         OwnerSilent,
         ParentCall,
+        Posted,
         StateStore,
         Summary,
         WaitingFor,
@@ -119,6 +120,7 @@ __all__ = [
     "Owned",
     "OwnerSilent",
     "ParentCall",
+    "Posted",
     "PostgresStateStore",
     "PurposeCategory",
     "SqlBotStore",
@@ -151,7 +153,7 @@ _PORTS = ("perdure.kernel.ports", "perdure.forge.ports", "perdure.projects.ports
 
 
 def _public(name: str) -> Any:
-    """Import a public name when it is first used: SQLAlchemy and the drivers are slow to import."""
+    """Import a public name at its first use, because SQLAlchemy and the drivers are slow to import."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     for module in [_ADAPTERS[name]] if name in _ADAPTERS else _PORTS:
@@ -166,5 +168,5 @@ if not TYPE_CHECKING:
 
 
 def __dir__() -> list[str]:
-    """List the public names, also those that were not imported yet."""
+    """List the public names, including those that are not imported yet."""
     return [*__all__]

@@ -39,10 +39,10 @@ class DatabaseClient:
 
     @classmethod
     async def create(cls, url_or_path: str | os.PathLike[str], migrate: bool = True, debug: bool = False) -> Self:
-        """Open a database, making and migrating it where that is needed.
+        """Open a database; create and migrate it if necessary.
 
-        Takes a path, `:memory:`, a `sqlite:` URL or a PostgreSQL URL. With `migrate=False` the schema stays as it
-        is. `debug` logs every statement to the logger `perdure.store.sql`, without values.
+        Accepts a path, `:memory:`, a `sqlite:` URL or a PostgreSQL URL. With `migrate=False` the schema is not
+        changed. `debug` logs every statement to the logger `perdure.store.sql`, without values.
 
         Raises: Invalid, Denied, Damaged, Conflict (a newer version), Unavailable. Nothing is overwritten.
         """
@@ -52,9 +52,9 @@ class DatabaseClient:
 
     @staticmethod
     def exists(url_or_path: str | os.PathLike[str]) -> bool:
-        """Tell whether there is a database to open, without opening it; a server is always there, or says so itself.
+        """Return whether a database exists, without opening it; always True for a database server.
 
-        An empty file counts only if it was a database before, which its lock file tells.
+        An empty file counts only if it has a lock file, so that it was a database before.
 
         Raises: Invalid, Unavailable
         """
@@ -63,7 +63,7 @@ class DatabaseClient:
                 from perdure.store.sqlite.files import is_log_left, lock_path
 
                 is_file = path.exists() and (path.stat().st_size > 0 or lock_path(path).exists())
-                return is_file or is_log_left(path)  # then to open it says that it is damaged
+                return is_file or is_log_left(path)  # opening it then reports the damage
             case SqliteTarget():
                 return False
             case PostgresTarget():
@@ -78,31 +78,31 @@ class DatabaseClient:
         await self.close()
 
     async def transaction(self, fn: "Callable[[Transaction], T]") -> T:
-        """Run the synchronous `fn(tx)` in one transaction on the writer's thread and return its result.
+        """Run the synchronous `fn(tx)` in one transaction on the thread of the writer, and return its result.
 
-        When it returns, the change is durable. When `fn` raises, nothing has changed. Writes of one process are
-        done one after the other, in the order they were asked for.
+        When it returns, the change is durable. If `fn` raises, nothing has changed. Writes of one process are
+        serialized in the order of their calls.
 
-        Raises: what `fn` raises; Conflict, Invalid, Denied, Damaged, Unavailable for what the database says.
+        Raises: the exception of `fn`; Conflict, Invalid, Denied, Damaged, Unavailable for errors of the database.
         """
         return await self._open().write(_not_async(fn))
 
     async def read(self, fn: "Callable[[Transaction], T]") -> T:
-        """Run the synchronous `fn(tx)` in one read-only transaction, beside the writer.
+        """Run the synchronous `fn(tx)` in one read-only transaction, concurrently with the writer.
 
         Raises: as `transaction`; Denied when `fn` tries to write.
         """
         return await self._open().read(_not_async(fn))
 
     async def read_raw(self, fn: "Callable[[RawTransaction], T]") -> T:
-        """Run the synchronous `fn(raw)` in one read-only transaction of plain SQL; SQLAlchemy is not imported for it.
+        """Run the synchronous `fn(raw)` in one read-only transaction of plain SQL, without importing SQLAlchemy.
 
         Raises: as `read`.
         """
         return await self._open().read_raw(_not_async(fn))
 
     async def write_raw(self, fn: "Callable[[RawTransaction], T]") -> T:
-        """Run the synchronous `fn(raw)` in one transaction of plain SQL, for what is written often.
+        """Run the synchronous `fn(raw)` in one transaction of plain SQL, for frequent writes.
 
         Raises: as `transaction`.
         """
@@ -116,12 +116,12 @@ class DatabaseClient:
         return sorted(set(names) - BOOKKEEPING)
 
     async def count_rows(self) -> dict[str, int]:
-        """Return how many rows each table has, as of one moment."""
+        """Return the number of rows of each table, from one snapshot."""
         names = await self.tables()
         return await self.read(lambda tx: {name: tx.scalar(f"SELECT count(*) FROM {_quoted(name)}") for name in names})  # noqa: S608
 
     async def ping(self) -> bool:
-        """Tell whether the database answers; false after close, never an exception."""
+        """Return whether the database answers; False after close. Never raises."""
         if self._closing is not None:
             return False
         try:
@@ -134,11 +134,11 @@ class DatabaseClient:
         return await self._open().health()
 
     async def connected(self) -> "list[Connected]":
-        """Return the other processes that have the database open, as far as can be seen from here."""
+        """Return the other processes that have the database open, as far as this process can see them."""
         return await self._open().connected()
 
     async def verify(self) -> list[str]:
-        """Read the whole database and return what is wrong with it, a sentence each."""
+        """Read the whole database and return a sentence for each problem."""
         return await self._open().verify()
 
     async def backup(self, path: str | os.PathLike[str]) -> None:
@@ -149,19 +149,19 @@ class DatabaseClient:
         await self._open().backup(Path(path))
 
     def state_store(self) -> "GoalStore":
-        """Return the goals in this database: one store, which knows all goals that run here."""
+        """Return the only store of goals for this database in this process."""
         return self._goals()
 
     def leases(self, *, boottime_s: Callable[[], float], is_dead: Callable[[str], bool]) -> "Leases":
-        """Return who owns which goal in this database."""
-        database, let_go = self._open(), self._goals().let_go
+        """Return the leases of goals in this database."""
+        database, on_release = self._open(), self._goals().forget_active
         if self._is_postgres:
             from perdure.store.goals.postgres import PostgresLeases
 
-            return PostgresLeases(database, boottime_s=boottime_s, is_dead=is_dead, let_go=let_go)
+            return PostgresLeases(database, boottime_s=boottime_s, is_dead=is_dead, on_release=on_release)
         from perdure.store.goals.sqlite import SqliteLeases
 
-        return SqliteLeases(database, boottime_s=boottime_s, is_dead=is_dead, let_go=let_go)
+        return SqliteLeases(database, boottime_s=boottime_s, is_dead=is_dead, on_release=on_release)
 
     def _goals(self) -> "SqlStateStore":
         if self._store is None and self._is_postgres:
@@ -219,5 +219,5 @@ def _quoted(name: str) -> str:
 
 def _not_async(fn: Callable[..., T]) -> Callable[..., T]:
     if inspect.iscoroutinefunction(fn):
-        raise TypeError("a transaction runs a plain function: nothing may be awaited while it is open")
+        raise TypeError("a transaction requires a plain function, because it must not await")
     return fn

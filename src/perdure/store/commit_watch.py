@@ -1,4 +1,4 @@
-"""A thread that waits for commits of other connections, for as long as a caller wants to know of them."""
+"""A thread that notifies listeners of commits of other connections; it runs while there is a listener."""
 
 import os
 import select
@@ -7,14 +7,14 @@ from collections.abc import Callable
 from contextlib import suppress
 
 _JOIN_S = 5.0
-"""How long the end of a thread is waited for: it may be about to connect to a server that does not answer."""
+"""How long `close` waits for the thread, which may be connecting to a server that does not answer."""
 
 Watch = Callable[["Stop", Callable[[], None]], None]
-"""Calls a function at each commit of another connection, until it is stopped. Runs on a thread of its own."""
+"""Calls a function at each commit of another connection, until it is stopped. Runs on its own thread."""
 
 
 class Stop:
-    """Tells one thread to end; `fd` becomes readable then."""
+    """The stop signal of one thread; `fd` becomes readable when it is set."""
 
     def __init__(self) -> None:
         self.fd, self._writing = os.pipe2(os.O_CLOEXEC) if hasattr(os, "pipe2") else os.pipe()
@@ -23,14 +23,14 @@ class Stop:
         self.is_set = False
 
     def set(self) -> None:
-        """End it now."""
+        """Stop the thread."""
         with self._closing:
             self.is_set = True
             if not self._is_closed:
                 os.write(self._writing, b"\0")
 
     def wait(self, seconds: float | None, *fds: int) -> bool:
-        """Wait until it is stopped, one of some file descriptors is readable or the time is over; tell if stopped."""
+        """Wait for the stop, for a readable file descriptor or for a timeout; return whether it is stopped."""
         waiting = select.poll()
         for fd in (self.fd, *fds):
             waiting.register(fd, select.POLLIN)
@@ -76,7 +76,7 @@ class CommitWatch:
             thread.join(_JOIN_S)
 
     def _end(self, notice: Callable[[], None]) -> None:
-        with self._changing, suppress(ValueError):  # it was closed before
+        with self._changing, suppress(ValueError):  # already closed
             self._notices.remove(notice)
             if not self._notices:
                 self._stop_thread()
@@ -88,12 +88,12 @@ class CommitWatch:
 
     def _run(self, stop: Stop) -> None:
         try:
-            self._watch(stop, lambda: self._tell(stop))
+            self._watch(stop, lambda: self._notify(stop))
         finally:
             self._threads.discard(threading.current_thread())
             stop.close()
 
-    def _tell(self, stop: Stop) -> None:
+    def _notify(self, stop: Stop) -> None:
         if not stop.is_set:
             for notice in tuple(self._notices):
                 notice()

@@ -1,4 +1,4 @@
-"""The port between the client and the two kinds of database, and the values that cross it."""
+"""The port of the two kinds of database, and its values."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Health:
-    """What a database says about itself; `facts` differ between the kinds."""
+    """The state of a database; `facts` differ between the kinds."""
 
     database: str
     location: str
@@ -30,45 +30,45 @@ class Health:
 
 @dataclass(frozen=True, order=True)
 class Connected:
-    """A process that has a database open; one of an older program may have told only where it is."""
+    """A process that has a database open; an older program may report only its host."""
 
     host: str
     pid: int | None = None
 
 
 class Database(RawDatabase, Protocol):
-    """One open database. Every method is async; the functions given to it are not, and run on its threads."""
+    """One open database. Its methods are async; the functions passed to them are synchronous and run on its threads."""
 
     async def write(self, fn: "Callable[[Transaction], T]") -> T:
-        """Run `fn` in one transaction on the one writer, after everything that was asked for before.
+        """Run `fn` in one transaction on the writer, after all earlier writes.
 
-        When it returns, the change is on stable storage. When it raises, the change is wholly absent, except
-        where the message says that the outcome is not known.
+        When it returns, the change is on stable storage. When it raises, nothing has changed, unless the message says
+        that the outcome is unknown.
 
-        Every write transaction, this and those of RawDatabase, sees the version of the schema first.
+        Every write transaction, including those of RawDatabase, checks the version of the schema first.
 
         Raises: Conflict when a newer program has migrated the database meanwhile; it can still be read.
         """
         ...
 
     async def read(self, fn: "Callable[[Transaction], T]") -> T:
-        """Run `fn` in one read-only transaction: it sees one state, and holds up no writer."""
+        """Run `fn` in one read-only transaction, on one snapshot, without blocking writers."""
         ...
 
     async def health(self) -> Health:
-        """Look, change nothing."""
+        """Return the state of the database without changing it."""
         ...
 
     async def connected(self) -> list[Connected]:
-        """Return the other processes that have the database open, as far as can be seen from here."""
+        """Return the other processes that have the database open, as far as this process can see them."""
         ...
 
     async def verify(self) -> list[str]:
-        """Read everything and return what is wrong, a sentence each; empty when all is well."""
+        """Read the whole database and return a sentence for each problem."""
         ...
 
     async def backup(self, path: Path) -> None:
-        """Copy the database to a new file while writers go on; the file is whole or absent."""
+        """Copy the database to a new file while writers continue. The file is complete or does not exist."""
         ...
 
     async def close(self) -> None:

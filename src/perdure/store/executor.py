@@ -1,7 +1,7 @@
-"""Runs the blocking work of a database adapter on threads of its own; one executor is the writer.
+"""Runs the blocking work of a database adapter on its own threads; the executor with one thread is the writer.
 
-The threads are daemons: a program that ends, or is interrupted, while one of them waits for a lock or a disk does not
-have to wait too. What such a thread has begun is then cut off as by a kill, which every write here survives.
+The threads are daemons, so a program that ends does not wait for a thread that waits for a lock or a disk. The work of
+such a thread is then interrupted as by a kill, which every write survives.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class Executor:
         return self._unfinished == 0
 
     async def run(self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a blocking function on one of the threads. Cancelling the wait does not undo what was begun."""
+        """Run a blocking function on one of the threads. Cancelling the wait does not stop the function."""
         self.require_usable()
         return await self._submit_call(lambda: fn(*args, **kwargs))
 
@@ -55,7 +55,7 @@ class Executor:
             await waiting
         finally:
             if waiting.done() and not waiting.cancelled():
-                self._join()  # they have nothing left to do but to end
+                self._join()  # they end at once
 
     def submit(self, job: Job) -> None:
         """Queue a job behind all others; no caller waits for it."""
@@ -118,7 +118,7 @@ class Executor:
                 self._unfinished -= 1
             if notify is not None:
                 notify()
-            del job, notify  # release what they hold before the next job comes
+            del job, notify  # release their references before waiting for the next job
 
 
 def settle(loop: asyncio.AbstractEventLoop, outcomes: Iterable[Settled]) -> None:
@@ -134,7 +134,7 @@ def _settle_all(outcomes: Iterable[Settled]) -> None:
         if error is None:
             future.set_result(result)
         elif isinstance(error, StopIteration | KeyboardInterrupt | SystemExit):
-            # asyncio would not carry these as they are, or would end the loop with them
+            # asyncio cannot pass these on unchanged, or would end the loop
             future.set_exception(RuntimeError(f"{type(error).__name__} in a function that ran on another thread"))
         else:
             future.set_exception(error)

@@ -1,7 +1,16 @@
-"""Group commit: the items that wait for the writer are written in one transaction, so that they share one flush.
+"""Group commit: items that wait for the writer are written in one transaction, so that they share one flush.
 
-There is no timer: a group takes what has gathered while the one before it was written, and what is submitted in the
-same turn of the event loop.
+A durable commit waits for one flush of the disk, which takes most of its time. With one commit per item, throughput is
+limited by the number of flushes per second, however many goals run. So items that are submitted while the writer is
+busy join the open group, and the whole group is committed by one flush.
+
+There is no timer, so a single item is not delayed. An open group takes the items that arrive while the previous group
+is written, and those that are submitted in the same turn of the event loop. The more load, the larger the groups. If
+only one item is expected and the writer is idle, it is committed at once on the thread of the event loop.
+
+Items of a group must not affect each other. An item with a conflict gets its error as its result, while the others are
+committed. If the transaction itself fails for a reason that one item may have caused, each item is retried in its own
+transaction, so that only that item fails.
 """
 
 import asyncio
@@ -33,10 +42,10 @@ if TYPE_CHECKING:
     from perdure.store.transaction import Transaction
 
 _IN_A_ROW = 10
-"""How many items are written on the loop's own thread before other tasks get their turn."""
+"""The number of items written on the thread of an event loop before it yields to other tasks."""
 
 Outcomes = list[Any]
-"""For each item its answer, or the error that is raised instead."""
+"""The result of each item, or the error to raise."""
 T = TypeVar("T")
 
 
@@ -54,19 +63,19 @@ class _Group:
     items: list[Any] = field(default_factory=list)
     waiting: list[tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]"]] = field(default_factory=list)
     loops: set[asyncio.AbstractEventLoop] = field(default_factory=set)
-    """The event loops that will submit it to the writer: each of those whose items are in it."""
+    """The event loops of the items; each of them will submit the group to the writer."""
     is_submitted: bool = False
 
 
 class GroupCommit(ABC):
-    """The writes of one database, on one thread; its adapter implements the transaction itself.
+    """The writes of one database, on one thread; an adapter implements the transaction.
 
-    Every write is one transaction, after everything that was submitted before it. Items of a batch share a transaction;
-    a write between two of them seals the open group first.
+    Every write is one transaction, after all earlier submissions. Items of a batch share a transaction; a write between
+    two of them first seals the open group.
     """
 
     transact_inline: Transact | None = None
-    """Like `transact`, on the thread of an event loop; raises WouldWait instead of waiting. None: never done."""
+    """Like `transact`, on the thread of an event loop; raises WouldWait instead of waiting. None: not supported."""
 
     def __init__(self, writing: Executor) -> None:
         self._writing = writing
@@ -76,9 +85,10 @@ class GroupCommit(ABC):
 
     @abstractmethod
     def transact(self, fn: Callable[[Any], T], kind: Kind) -> T:
-        """Run a function in one transaction on the thread that calls, and commit it.
+        """Run a function in one transaction on the calling thread, and commit it.
 
-        `fn` is given a Transaction for a kind that `is_core`, else a RawTransaction. An error of it rolls all back.
+        The argument of `fn` is a Transaction if the kind `is_core`, else a RawTransaction. If it raises, the
+        transaction is rolled back.
         """
 
     async def write(self, fn: "Callable[[Transaction], T]") -> T:
@@ -100,7 +110,7 @@ class GroupCommit(ABC):
             except WouldWait:
                 pass  # the writer's thread waits instead
             else:
-                await self._yield_now_and_then()
+                await self._yield_sometimes()
                 return cast("Result", _result(outcomes[0]))
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Result] = loop.create_future()
@@ -113,15 +123,15 @@ class GroupCommit(ABC):
             is_first = loop not in group.loops
             group.loops.add(loop)
         if is_first:
-            # After everything else that is submitted in this turn of the loop. Every loop does it for itself: the one
-            # that opened the group may be blocked by code of a user, and must not hold up the items of the others.
+            # After all other submissions in this turn of the loop. Every loop does this itself: the loop that opened
+            # the group may be blocked by user code, and must not delay the items of the others.
             loop.call_soon(self._submit_group, group)
         return await future
 
     def seal(self) -> None:
-        """Submit the open group, so that items from now on come after the write that follows.
+        """Submit the open group, so that later items are written after the write that follows.
 
-        Raises: RuntimeError in a forked child, which would otherwise write what its parent was asked for.
+        Raises: RuntimeError in a forked child, which would otherwise write the items of its parent.
         """
         self._writing.require_usable()
         with self._gathering:
@@ -129,8 +139,8 @@ class GroupCommit(ABC):
         if group is not None:
             self._submit_group(group)
 
-    async def _yield_now_and_then(self) -> None:
-        """Yield to the loop at times: a caller that only appends, and never waits, would keep it busy."""
+    async def _yield_sometimes(self) -> None:
+        """Yield to the loop after some items, because a caller that only appends would block other tasks."""
         self._inline_count += 1
         if self._inline_count % _IN_A_ROW == 0:
             await asyncio.sleep(0)
@@ -143,7 +153,7 @@ class GroupCommit(ABC):
             self._writing.submit(partial(self._commit_group, group))
 
     def _commit_group(self, group: _Group) -> Callable[[], None]:
-        """Write a group as it is now, on the writer's thread; an item whose waiter was cancelled is left out."""
+        """Write a group on the thread of the writer, without items whose waiter was cancelled."""
         with self._gathering:
             if self._open_group is group:
                 self._open_group = None
@@ -159,7 +169,7 @@ class GroupCommit(ABC):
 
 
 def commit_items(batch: Batch[Item, Result], items: Sequence[Item], transact: Transact) -> Outcomes:
-    """Write items in one transaction; when that fails for a reason that may be one item's own, each in its own.
+    """Write items in one transaction; if it fails and one item may be the cause, write each in its own transaction.
 
     Raises: WouldWait
     """
@@ -169,9 +179,9 @@ def commit_items(batch: Batch[Item, Result], items: Sequence[Item], transact: Tr
     except WouldWait:
         raise
     except (Unavailable, Damaged) as error:
-        # A disk, a lock or a connection failed: no item is the cause, and what was stored may not even be known.
+        # A disk, a lock or a connection failed: no item is the cause, and the outcome may be unknown.
         return _for_each(error, len(items))
-    except Exception:  # noqa: BLE001 (the transactions of their own show which item is the cause)
+    except Exception:  # noqa: BLE001 (separate transactions show which item is the cause)
         return [_commit_one(batch, item, transact) for item in items]
 
 
@@ -185,7 +195,7 @@ def _commit_one(batch: Batch[Item, Result], item: Item, transact: Transact) -> o
 
 
 def _for_each(error: BaseException, count: int) -> Outcomes:
-    """Return an error object for each waiter: a traceback is noted in it where it is raised."""
+    """Return a copy of an error for each waiter, because raising it adds a traceback to it."""
     errors = [copy.copy(error) for _ in range(count)]
     for one in errors:
         one.__cause__ = error
@@ -199,7 +209,7 @@ def _result(outcome: Any) -> Any:
 
 
 def _notify(waiting: list[tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]"]], outcomes: Outcomes) -> None:
-    """Wake each loop once."""
+    """Settle the futures of the waiters, with one wake-up of each loop."""
     by_loop: dict[asyncio.AbstractEventLoop, list[Settled]] = {}
     for (loop, future), outcome in zip(waiting, outcomes, strict=True):
         error = outcome if isinstance(outcome, BaseException) else None

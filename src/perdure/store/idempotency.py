@@ -1,4 +1,4 @@
-"""The calls that were made under a key, in the database: kept for a day, in the transaction of what they changed."""
+"""Idempotent calls in the database: kept for a day, and stored in the transaction of their changes."""
 
 import time
 from collections.abc import Callable
@@ -21,7 +21,7 @@ _KEEP = (
 
 
 class SqlIdempotencyKeys:
-    """The calls that were made under a key, in a SQL database. See IdempotencyKeys."""
+    """Idempotent calls in a SQL database. See IdempotencyKeys."""
 
     def __init__(self, client: DatabaseClient, *, now_us: Callable[[], int] = lambda: time.time_ns() // 1000) -> None:
         self._client = client
@@ -53,13 +53,13 @@ class SqlIdempotencyKeys:
 
 
 def keep_call(raw: RawTransaction, call: IdempotentCall, now_us: int) -> None:
-    """Note a call in the transaction of what it changes; those of yesterday are forgotten.
+    """Store a call in the transaction of its changes, and delete calls that are older than a day.
 
     Raises: Conflict when its key was used.
     """
     raw.execute(_FORGET, now_us - KEPT_US)
     if raw.first(_KEEP, call.key, call.route, call.body_sha256, call.subject, now_us) is None:
-        raise Conflict(f"The key {call.key!r} was used already.")
+        raise Conflict(f"The key {call.key!r} was already used.")
 
 
 def _settle(raw: RawTransaction, call: IdempotentCall, subject: str, now_us: int) -> IdempotentCall | None:

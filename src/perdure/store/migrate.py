@@ -1,4 +1,4 @@
-"""Run the chain of migrations on a connection; the adapters decide where, and under which lock."""
+"""Runs migrations on a connection; the adapters choose the connection and hold the lock."""
 
 import logging
 import threading
@@ -15,13 +15,14 @@ from perdure.store.migrations import Chain
 log = logging.getLogger(__name__)
 
 _one_at_a_time = threading.Lock()
-"""Alembic's `op` and `context` belong to the whole process: two migrations at once would run each other's SQL."""
+"""Serializes migrations: `op` and `context` of Alembic are global, so two threads would run each other's SQL."""
 
 
 def run_migrations(connection: sa.Connection, chain: Chain, before_commit: Callable[[int], None]) -> None:
-    """Bring the schema to the newest revision, one transaction each.
+    """Migrate the schema to the newest revision, with one transaction per revision.
 
-    `before_commit` gets the revision's number inside its transaction; if it raises, that revision is undone.
+    `before_commit` is called with the number of the revision inside its transaction; if it raises, that revision is
+    rolled back.
     """
 
     def on_version_apply(*, step: Any, **_: Any) -> None:
@@ -39,7 +40,7 @@ def run_migrations(connection: sa.Connection, chain: Chain, before_commit: Calla
 
 
 def alembic_config(chain: Chain) -> Config:
-    """Alembic's configuration, made in code: there is no file to keep in step."""
+    """Return the configuration of Alembic, without a file."""
     config = Config()
     config.set_main_option("script_location", str(chain.folder).replace("%", "%%"))
     return config

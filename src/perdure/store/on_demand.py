@@ -1,4 +1,4 @@
-"""A database that is opened by its path or URL when it is first used, for stores that are made without an `await`."""
+"""A database that is opened at its first use, for stores that are constructed without an `await`."""
 
 import asyncio
 import os
@@ -22,38 +22,38 @@ Place = str | os.PathLike[str]
 
 
 class DatabaseOnDemand:
-    """Opens, makes and migrates a database at the first use; an opening that failed is tried again. See Database."""
+    """Opens, creates and migrates a database at its first use; a failed opening is retried. See Database."""
 
     def __init__(self, target: SqliteTarget | PostgresTarget) -> None:
         self._target = target
         self._opening = asyncio.Lock()
         self._database: Database | None = None
         self._is_closed = False
-        self._waiting: dict[Callable[[], None], Callable[[], None] | None] = {}
-        """What watches the database once it is open, each with the function that ends it."""
+        self._watches: dict[Callable[[], None], Callable[[], None] | None] = {}
+        """By listener, the function that ends its watch; None until the database is open."""
 
     async def write(self, fn: "Callable[[Transaction], T]") -> T:
         """See Database.write."""
-        return await (await self._opened()).write(fn)
+        return await (await self._open()).write(fn)
 
     async def read(self, fn: "Callable[[Transaction], T]") -> T:
         """See Database.read."""
-        return await (await self._opened()).read(fn)
+        return await (await self._open()).read(fn)
 
     async def write_raw(self, fn: Callable[[RawTransaction], T], *, flush: bool = True) -> T:
         """See RawDatabase.write_raw."""
-        return await (await self._opened()).write_raw(fn, flush=flush)
+        return await (await self._open()).write_raw(fn, flush=flush)
 
     async def read_raw(self, fn: Callable[[RawTransaction], T]) -> T:
         """See RawDatabase.read_raw."""
-        return await (await self._opened()).read_raw(fn)
+        return await (await self._open()).read_raw(fn)
 
     def watch(self, notice: Callable[[], None]) -> Callable[[], None]:
-        """See RawDatabase.watch. A database that was never used is not opened for it."""
-        self._waiting[notice] = None if self._database is None else self._database.watch(notice)
+        """See RawDatabase.watch. Does not open a database that was never used."""
+        self._watches[notice] = None if self._database is None else self._database.watch(notice)
 
         def end() -> None:
-            if (stop := self._waiting.pop(notice)) is not None:
+            if (stop := self._watches.pop(notice)) is not None:
                 stop()
 
         return end
@@ -65,55 +65,55 @@ class DatabaseOnDemand:
 
     async def submit(self, batch: Batch[Item, Result], item: Item, *, is_only: bool = False) -> Result:
         """See RawDatabase.submit."""
-        return await (await self._opened()).submit(batch, item, is_only=is_only)
+        return await (await self._open()).submit(batch, item, is_only=is_only)
 
     async def health(self) -> Health:
         """See Database.health."""
-        return await (await self._opened()).health()
+        return await (await self._open()).health()
 
     async def connected(self) -> list[Connected]:
         """See Database.connected."""
-        return await (await self._opened()).connected()
+        return await (await self._open()).connected()
 
     async def verify(self) -> list[str]:
         """See Database.verify."""
-        return await (await self._opened()).verify()
+        return await (await self._open()).verify()
 
     async def backup(self, path: Path) -> None:
         """See Database.backup."""
-        await (await self._opened()).backup(path)
+        await (await self._open()).backup(path)
 
     async def close(self) -> None:
-        """See Database.close. A database that was never used is not opened for it."""
+        """See Database.close. Does not open a database that was never used."""
         async with self._opening:
             self._is_closed = True
             database, self._database = self._database, None
         if database is not None:
             await database.close()
 
-    async def _opened(self) -> Database:
+    async def _open(self) -> Database:
         """Return the open database.
 
         Raises: as DatabaseClient.create; Unavailable after `close`.
         """
         async with self._opening:
             if self._is_closed:
-                raise Unavailable(f"The store over {self._target.shown} is closed. Make a new one.")
+                raise Unavailable(f"The store over {self._target.shown} is closed. Create a new one.")
             if self._database is None:
                 self._database = await open_database(self._target)
-                self._waiting = {notice: self._database.watch(notice) for notice in self._waiting}
+                self._watches = {notice: self._database.watch(notice) for notice in self._watches}
             return self._database
 
 
 class ClientUser:
-    """A store over a client that its caller has opened, or over a database that it opens itself and has to close."""
+    """A store that uses the client of its caller, or opens and owns a database."""
 
     def __init__(self, client: DatabaseClient | Place) -> None:
         self._is_owner = not isinstance(client, DatabaseClient)
         self._client = client if isinstance(client, DatabaseClient) else client_of(client)
 
     async def close(self) -> None:
-        """Close the database, if this store has opened it; a client that was given stays open."""
+        """Close the database if this store owns it; the client of a caller stays open."""
         if self._is_owner:
             await self._client.close()
 
@@ -127,9 +127,9 @@ class ClientUser:
 
 
 def client_of(place: Place) -> DatabaseClient:
-    """Return a client of a database that is opened when it is first used.
+    """Return a client of a database that is opened at its first use.
 
-    Raises: Invalid when the place cannot be one.
+    Raises: Invalid when the path or URL is not valid.
     """
     target = parse_target(place)
     return DatabaseClient(DatabaseOnDemand(target), is_postgres=isinstance(target, PostgresTarget))

@@ -1,6 +1,6 @@
-"""The hot path of a database: plain SQL on the driver's own connection, and transactions that many share.
+"""Plain SQL on connections of the driver, for frequent operations, and shared transactions.
 
-SQLAlchemy is not imported here: one statement through it costs more than SQLite needs for the whole commit.
+SQLAlchemy is not imported here: one statement through it takes longer than a whole commit of SQLite.
 """
 
 import logging
@@ -22,13 +22,13 @@ T = TypeVar("T")
 
 
 class RawTransaction:
-    """One transaction on a driver's connection; places of values are written `?` whatever the driver wants."""
+    """One transaction on a connection of the driver; placeholders are `?` for every driver."""
 
     head = f"{CHAIN.head:04d}"
-    """The newest version of the schema that this program knows, as the database has it."""
+    """The newest known version of the schema, in the form of the database."""
 
     def refuse_newer(self) -> None:
-        """See that no newer program has migrated the database, where the transaction has not begun with that.
+        """Check that no newer program has migrated the database, unless the transaction began with this check.
 
         Raises: Conflict
         """
@@ -44,7 +44,7 @@ class RawTransaction:
         return self._connection.execute(statement, values)
 
     def execute_many(self, statement: str, rows: Sequence[Values]) -> None:
-        """Run a statement once for each row of values; for one, that is cheaper done as such."""
+        """Run a statement for each row of values; a single row uses `execute`, which is faster."""
         if len(rows) == 1:
             self.execute(statement, *rows[0])
             return
@@ -53,33 +53,33 @@ class RawTransaction:
         self._connection.cursor().executemany(statement, rows)
 
     def first(self, statement: str, *values: Any) -> Values | None:
-        """Run a statement and return its first row; none is left unread, it could hold up the commit."""
+        """Run a statement and return its first row; all rows are read, because unread ones could block the commit."""
         rows = self.execute(statement, *values).fetchall()
         return rows[0] if rows else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
-    """What a write transaction holds: it decides how durable its commit is, and which fail-points are around it."""
+    """The kind of a write transaction: it determines the durability of the commit and its fail-points."""
 
     is_flushed: bool = True
-    """False: a power cut may undo the commit, but never a part of it."""
+    """Whether the commit is flushed; else a power failure may undo it, but only as a whole."""
     is_core: bool = False
-    """Whether it is on SQLAlchemy's connection."""
+    """Whether it uses the connection of SQLAlchemy."""
     is_batch: bool = False
-    """Whether it holds items of a batch."""
+    """Whether it contains items of a batch."""
     is_statement: bool = False
-    """Whether it is one statement, which needs no transaction around it."""
+    """Whether it is a single statement, which needs no explicit transaction."""
 
     def hit_before_commit(self) -> None:
-        """Reach the fail-point in front of the commit."""
+        """Hit the fail-point before the commit."""
         if self.is_batch:
             failpoints.hit("store.append.before")
         else:
             failpoints.hit("store.commit.before")
 
     def hit_after_commit(self) -> None:
-        """Reach the fail-point behind the commit."""
+        """Hit the fail-point after the commit."""
         if self.is_batch:
             failpoints.hit("store.append.after")
         else:
@@ -94,33 +94,33 @@ STATEMENT = Kind(is_batch=True, is_statement=True)
 
 
 class WouldWait(Exception):
-    """A transaction that must not wait did not begin: the lock is held, or the connection has to be opened first."""
+    """A transaction that must not wait did not begin: the lock is held, or the connection is not open."""
 
 
 class Batch(Protocol[Given_contra, Result]):
-    """How items of one kind are written: together in one transaction, or one by one."""
+    """Writes items of one kind: together in one transaction, or one by one."""
 
     def apply(self, raw: RawTransaction, items: Sequence[Given_contra]) -> "list[Result | PerdureError]":
-        """Write all items, in order, and answer each; an item that is answered with an error has changed nothing.
+        """Write all items in order, and return a result for each. An item whose result is an error has changed nothing.
 
-        When this raises, the transaction is rolled back, and each item is applied in one of its own.
+        If this raises, the transaction is rolled back, and each item is written in its own transaction.
         """
         ...
 
     def apply_one(self, raw: RawTransaction, item: Given_contra) -> "Result | PerdureError":
-        """Write one item, which may be why the others could not be written."""
+        """Write one item, which may be the cause of a failed `apply`."""
         ...
 
     def is_single_statement(self, items: Sequence[Given_contra]) -> bool:
-        """Tell whether `apply` writes these items by one statement, which is then a transaction by itself."""
+        """Return whether `apply` writes these items by one statement, which needs no explicit transaction."""
         ...
 
 
 class RawDatabase(Protocol):
-    """The hot path of one open database. Every method is async; the functions given to it run on its threads."""
+    """One open database for plain SQL. Functions passed to its methods run on its threads."""
 
     async def write_raw(self, fn: Callable[[RawTransaction], T], *, flush: bool = True) -> T:
-        """See Database.write; without `flush` a power cut may undo the change, but never a part of it."""
+        """See Database.write. Without `flush`, a power failure may undo the change, but only as a whole."""
         ...
 
     async def read_raw(self, fn: Callable[[RawTransaction], T]) -> T:
@@ -132,13 +132,13 @@ class RawDatabase(Protocol):
         ...
 
     def announce(self) -> None:
-        """Have other processes that watch the database notice soon that something was committed here."""
+        """Notify other processes that watch the database soon that this process has committed."""
         ...
 
     async def submit(self, batch: Batch[Item, Result], item: Item, *, is_only: bool = False) -> Result:
-        """Write an item in one transaction with all others of the same batch that wait; it is durable on return.
+        """Write an item in one transaction with other waiting items of the same batch; it is durable on return.
 
-        An error of one item is raised to its caller and leaves the others alone. `is_only` says that no other item is
-        expected: then it may be written at once, on the thread that calls.
+        An error of one item is raised to its caller and does not affect the others. With `is_only`, no other item is
+        expected, so it may be written at once on the calling thread.
         """
         ...

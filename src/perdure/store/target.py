@@ -1,4 +1,4 @@
-"""Where a database is: a SQLite file, SQLite in memory, or a PostgreSQL URL."""
+"""The location of a database: a SQLite file, SQLite in memory, or a PostgreSQL URL."""
 
 import os
 from dataclasses import dataclass
@@ -34,13 +34,13 @@ class PostgresTarget:
 
 
 def parse_target(url_or_path: str | os.PathLike[str]) -> SqliteTarget | PostgresTarget:
-    """Understand a path, `:memory:`, a `sqlite:` URL or a PostgreSQL URL.
+    """Parse a path, `:memory:`, a `sqlite:` URL or a PostgreSQL URL.
 
     Raises: Invalid
     """
     text = os.fspath(url_or_path)
     if not text or "\0" in text:
-        raise Invalid("A database path or URL was expected, but it is empty or contains a NUL.")
+        raise Invalid("A database path or URL must not be empty or contain NUL.")
     if text == MEMORY:
         return SqliteTarget(None)
     scheme, separator, rest = text.partition("://")
@@ -55,7 +55,7 @@ def parse_target(url_or_path: str | os.PathLike[str]) -> SqliteTarget | Postgres
     if scheme in _POSTGRES_SCHEMES:
         return PostgresTarget(f"postgresql://{rest}")
     raise Invalid(
-        f"{shown_location(text)}: databases of the kind {scheme!r} are not known."
+        f"{shown_location(text)}: unknown kind of database {scheme!r}."
         " Give a file, sqlite:///FILE or postgresql://USER@HOST/NAME."
     )
 
@@ -65,18 +65,18 @@ def _sqlite(rest: str, text: str) -> SqliteTarget:
         return SqliteTarget(None)
     if not rest.startswith("/") or "?" in rest:
         raise Invalid(
-            f"{shown_location(text)} was expected to look like sqlite:///relative/file or sqlite:////absolute/file,"
+            f"{shown_location(text)} must have the form sqlite:///relative/file or sqlite:////absolute/file,"
             " without options."
         )
     return SqliteTarget(_path(rest[1:]))
 
 
 def _path(text: str) -> Path:
-    """Follow links to the file itself: SQLite keeps its log beside that, and a rename must not replace the link."""
+    """Return the path with links resolved: SQLite keeps its log beside the file, and renames must not replace links."""
     try:
         path = Path(os.path.abspath(Path(text).expanduser()))
         if path.is_symlink() and not path.exists():
-            raise Unavailable(f"{path} is a link that leads nowhere. Is a disk not mounted?")
+            raise Unavailable(f"{path} is a link to a missing file. Is a disk not mounted?")
         return Path(os.path.realpath(path))
     except (RuntimeError, OSError) as error:
-        raise Invalid(f"{text!r} cannot be a file: {error}.") from error
+        raise Invalid(f"{text!r} is not a valid path: {error}.") from error

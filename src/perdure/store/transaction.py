@@ -1,4 +1,4 @@
-"""What the function given to `DatabaseClient.transaction` works with."""
+"""The argument of functions that are passed to `DatabaseClient.transaction`."""
 
 import functools
 import inspect
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Transaction:
-    """One transaction, open for as long as the function runs; its result rows must be read inside it."""
+    """One transaction, open while the function runs; its result rows must be read inside it."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self.connection = connection
@@ -39,7 +39,7 @@ class Transaction:
 
     @contextmanager
     def nested(self) -> Iterator[None]:
-        """Open a savepoint: an error that leaves the block undoes the block and nothing else."""
+        """Open a savepoint: an error that leaves the block rolls back only the block."""
         with self.connection.begin_nested():
             yield
 
@@ -56,16 +56,16 @@ class Transaction:
 
 @functools.lru_cache(maxsize=512)
 def _text(statement: str) -> sa.TextClause:
-    """Parse plain SQL; the same statement is parsed once."""
+    """Parse plain SQL, with a cache."""
     return sa.text(statement)
 
 
 def run_in(
     core: sa.Connection, fn: Callable[[Transaction], T], require_open: Callable[[Transaction], None] | None = None
 ) -> T:
-    """Run a function in the transaction that is open on a connection, and see that it still is afterwards.
+    """Run a function in the open transaction of a connection, and check that the transaction is still open afterwards.
 
-    Raises: TypeError when what it returns would do its work only after the transaction has ended.
+    Raises: TypeError when the function returns an awaitable or a generator, which would run after the transaction.
     """
     transaction = Transaction(core)
     try:

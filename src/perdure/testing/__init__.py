@@ -1,4 +1,4 @@
-"""Tests of flows: a home of its own for each test, a clock that the test moves, and functions that it replaces.
+"""Tests of flows: a temporary home for each test, a clock that the test advances, and functions that it replaces.
 
 May import: everything but interfaces, client and sync.
 

@@ -1,4 +1,4 @@
-"""A clock that stands still until a test moves it."""
+"""A clock that stands still until a test advances it."""
 
 import asyncio
 import math
@@ -11,58 +11,58 @@ from perdure.app.home.system import SystemClock
 from perdure.errors import Invalid
 
 _SHORTEST_NAP_S = 0.02
-"""A loop that waits for a moment polls the clock, at most this often."""
+"""The minimum interval at which a waiting loop polls the clock."""
 
 
 _LAST_US = 253_402_300_800 * 1_000_000 - 1
-"""The end of the year 9999, the last that a datetime has."""
+"""The end of the year 9999, the last year of a datetime."""
 
 
 class Timed(Protocol):
-    """What lives by the clock: the goals of a home."""
+    """Anything that depends on the clock: the goals of a home."""
 
     async def settle(self) -> None:
-        """Wait until nothing runs, and nothing that is due is left."""
+        """Wait until nothing runs and nothing is due."""
         ...
 
     async def next_due_us(self, until_us: int) -> int | None:
-        """Return the first moment after now, and not after another, at which something continues by itself."""
+        """Return the first time after now, up to a limit, at which something continues by itself."""
         ...
 
     def wake(self) -> None:
-        """Have everything that waits for a moment read the clock."""
+        """Let every waiting loop read the clock."""
         ...
 
 
 class ManualClock:
-    """The time of the goals of a home, which passes when `advance` is called and not otherwise.
+    """The clock of the goals of a home; only `advance` moves it.
 
-    Leases, polling and steps themselves live in real time: a goal is not lost because a test advances a day.
+    Leases, polling and the steps use real time: a worker does not lose a goal because a test advances a day.
     """
 
     def __init__(self, now: datetime, timed: Timed) -> None:
         self._now_us = _us(now)
         self._timed = timed
         self._timeouts: dict[asyncio.Timeout, int] = {}
-        """The timeouts of steps that run, and when each passes."""
+        """The timeouts of running steps, and the time at which each expires."""
         self._moving = asyncio.Lock()
         self._machine = SystemClock()
 
     @property
     def now(self) -> datetime:
-        """The time as the goals have it, in UTC."""
+        """The current time of the goals, in UTC."""
         return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=self._now_us)
 
     async def advance(self, seconds: float) -> None:
-        """Let time pass, and wait until everything that became due has run and nothing more happens.
+        """Advance the time, and wait until everything that became due has run and nothing more happens.
 
-        Sleeps, deadlines, timeouts and waits of retries come in their order, also those that begin on the way. With 0,
-        only wait until nothing more happens, for example after an answer was given.
+        Sleeps, deadlines, timeouts and waits of retries become due in their order, also ones that start meanwhile. With
+        0, only wait until nothing more happens, for example after an answer.
 
-        Raises: Invalid when `seconds` is negative, not a number, or leads behind the year 9999.
+        Raises: Invalid when `seconds` is negative, not a number, or leads beyond the year 9999.
         """
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
-            raise Invalid(f"A clock is advanced by 0 or more seconds, found {seconds!r}.")
+            raise Invalid(f"Invalid seconds: expected a number of at least 0, got {seconds!r}.")
         async with self._moving:
             await self._timed.settle()
             most_s = (_LAST_US - self._now_us) // 1_000_000
@@ -81,15 +81,15 @@ class ManualClock:
         return self._now_us
 
     def boottime_s(self) -> float:
-        """See Clock.boottime_s. The real one, which leases are measured by."""
+        """See Clock.boottime_s. It is the real one, which measures leases."""
         return self._machine.boottime_s()
 
     async def sleep(self, seconds: float) -> None:
-        """See Clock.sleep. A nap in real time; the caller reads `now_us` after it."""
+        """See Clock.sleep. Sleeps in real time; the caller reads `now_us` afterwards."""
         await self._machine.sleep(max(seconds, _SHORTEST_NAP_S) if seconds > 0 else 0)
 
     def timeout(self, seconds: float | None) -> AbstractAsyncContextManager[asyncio.Timeout]:
-        """Return a block that is cancelled when this clock has advanced by some seconds. See StepCalls.timeout."""
+        """Return a block that is cancelled when this clock has advanced by `seconds`. See StepCalls.timeout."""
         return self._limited(seconds)
 
     @asynccontextmanager
@@ -118,5 +118,5 @@ class ManualClock:
 
 def _us(moment: datetime) -> int:
     if moment.tzinfo is None:
-        raise Invalid(f"The time of a clock needs a time zone, found {moment!r}; for example datetime.now(UTC).")
+        raise Invalid(f"Invalid now: expected a datetime with a time zone, such as datetime.now(UTC), got {moment!r}.")
     return (moment - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1)

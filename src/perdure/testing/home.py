@@ -1,4 +1,4 @@
-"""A home for one test, which can crash."""
+"""A temporary home for one test, with simulated crashes."""
 
 import asyncio
 import tempfile
@@ -19,11 +19,11 @@ from perdure.testing.clock import ManualClock
 from perdure.testing.replacements import Replacement, Replacements
 
 if TYPE_CHECKING:
-    from perdure.app.goals.goals import Goals
+    from perdure.testing.goals import AttendedGoals
 
 _PAUSE_S = 0.002
 _TURNS = 20
-"""How many turns of the event loop a task that was made just now gets to begin its goal."""
+"""The number of turns of the event loop in which a new task starts its goal."""
 _UNWIND_S = 15.0
 _LONGEST_S = 60.0
 _CLAIM = "claim"
@@ -32,24 +32,24 @@ _CLAIM = "claim"
 class TemporaryHome(Perdure):
     """An open home that is removed after its test; `perdure.testing.home()` returns one.
 
-    Its goals are in the queue of an application that recovers: what parks is resumed when it is due or was answered.
+    Its goals are in the queue of an application with `recover`: a parked goal resumes when it is due or answered.
     """
 
     def __init__(self, settings: Settings, database: DatabaseClient, *, now: datetime, patience_s: float) -> None:
         super().__init__(settings, database, queue=app_queue("test", recover=True))
         self.clock = ManualClock(now, self)
-        """The time of its goals."""
+        """The clock of its goals."""
         self._patience_s = patience_s
         self._replacements = Replacements(self.clock)
         self._line = _Line()
         self._stuck: set[tuple[str, str]] = set()
-        """What has run in a goal for longer than the patience of the home: the clock does not wait for it again."""
+        """Work that has run for longer than the patience of the home; the clock does not wait for it again."""
 
     def replace(self, fn: Callable[..., object], fake: Callable[..., object]) -> Replacement:
-        """Call `fake` in every step, and every check, that would call `fn`: until the home ends, or for a `with` block.
+        """Call `fake` instead of `fn` in every step and check, until the home is closed or the `with` block ends.
 
-        `fn` is a function, a method of an object, or a method of a class, then for all its objects; `fake` is sync or
-        async. The name of the step stays that of `fn`.
+        `fn` is a function, a method of an object, or a method of a class (for all its objects); `fake` is sync or
+        async. The step keeps the name of `fn`.
 
         Raises: Invalid when one of them is not a function.
         """
@@ -58,9 +58,9 @@ class TemporaryHome(Perdure):
     async def crash(self) -> None:
         """End all runs as if the process had been killed, and open the same home again, which recovers its goals.
 
-        Nothing more is recorded: a step that runs has no outcome, and its goal has an owner that is dead. Handles and
-        `p.goals` of before are of the old process. Unlike at a kill, `finally` blocks run, though no step of them; and
-        a sync function of a step, which cannot be stopped, finishes.
+        Nothing more is recorded: a running step has no outcome, and the owner of its goal is dead. Earlier handles and
+        the earlier `p.goals` belong to the dead process. Unlike after a kill, `finally` blocks run, but not their
+        steps; and a sync function of a step, which cannot be stopped, finishes.
         """
         goals = self.goals
         self._line.is_cut = True
@@ -77,9 +77,8 @@ class TemporaryHome(Perdure):
     async def settle(self) -> None:
         """Wait until nothing runs: every goal has ended, or waits for the clock, an answer or a signal.
 
-        What was left, answered or became due is resumed, and what was posted to a goal that runs is taken first: an
-        answer, a signal, a cancel. A step or other work that takes longer than the patience of the home is left
-        running.
+        Interrupted, answered and due goals are resumed, after posts to running goals are applied: answers, signals and
+        cancels. A step or other work that takes longer than the patience of the home keeps running.
         """
         for _ in range(_TURNS):
             await asyncio.sleep(0)
@@ -99,14 +98,17 @@ class TemporaryHome(Perdure):
         """See Timed.wake."""
         for loop in self.goals.runs().values():
             if loop is not None:
-                loop.look()
+                loop.check_inbox()
 
-    def _make_goals(self) -> "Goals":
-        from perdure.app.goals.goals import Goals
+    def _is_at_rest(self) -> bool:
+        return not self._active() - self._stuck
+
+    def _make_goals(self) -> "AttendedGoals":
+        from perdure.testing.goals import AttendedGoals, Patience
 
         store = cast("GoalStore", _Cuttable(self.database.state_store(), self._line))
         leases = cast("Leases", _Cuttable(self._leases(), self._line))
-        goals = Goals(
+        goals = AttendedGoals(
             self.settings.home,
             store,
             leases,
@@ -116,20 +118,21 @@ class TemporaryHome(Perdure):
             queue=self._queue,
             imports=self.settings.imports,
         )
+        goals.attend(Patience(self.clock.now_us, self._is_at_rest, self._patience_s))
         goals.worker.recover()
         return goals
 
     def _forget(self) -> None:
-        """Forget the services of the process that has crashed."""
+        """Drop the services of the crashed process."""
         self._goals = self._memory = self._forge = self._bots = self._skills = None
         self._line = _Line()
         self._stuck.clear()
 
     async def _has_more(self) -> bool:
-        """Have what was posted taken, and what can continue resumed; return whether something runs now."""
+        """Apply posts, and resume goals that can continue; return whether something runs."""
         await self.goals.look_at_all()
         is_resumed = await self.goals.worker.poll()
-        return is_resumed or bool(self._active() - self._stuck)  # its own poll may have begun something
+        return is_resumed or bool(self._active() - self._stuck)  # the poll of the worker may have started something
 
     async def _rest(self) -> None:
         time = asyncio.get_running_loop().time
@@ -146,21 +149,22 @@ class TemporaryHome(Perdure):
             await asyncio.sleep(_PAUSE_S)
 
     def _active(self) -> set[tuple[str, str]]:
-        """Return what runs in which goal; a goal that is being claimed or released is active."""
-        runs = self.goals.runs()
-        begun = {goal_id: runs.get(goal_id) for goal_id in {*runs, *self.goals.worker.running}}
+        """Return the running work of each goal; a goal that is being claimed or released is active."""
+        goals = cast("AttendedGoals", self.goals)
+        runs = goals.runs()
+        begun = {goal_id: runs.get(goal_id) for goal_id in {*runs, *goals.worker.running, *goals.awaited()}}
         return {(goal_id, what) for goal_id, loop in begun.items() for what in (loop.active if loop else [_CLAIM])}
 
 
 class _Line:
-    """The connection of one life of a home to its database."""
+    """The connection of a home to its database until a crash."""
 
     def __init__(self) -> None:
         self.is_cut = False
 
 
 class _Cuttable:
-    """A store or its leases, until the line to it is cut."""
+    """A store or its leases; after the line is cut, calls raise Unavailable."""
 
     def __init__(self, real: object, line: _Line) -> None:
         self._real = real
@@ -176,12 +180,12 @@ class _Cuttable:
 async def home(
     *, database_url: str | None = None, now: datetime | None = None, patience_s: float = 5.0
 ) -> AsyncIterator[TemporaryHome]:
-    """Open a home in a temporary folder for the time of an `async with` block.
+    """Open a home in a temporary folder inside an `async with` block.
 
-    `database_url` is another database than a SQLite file in that folder; it is not removed. `now` is the time at which
-    the clock stands (default: the real time), `patience_s` how long `advance` waits for one step that runs.
+    `database_url` is the database (default: a SQLite file in that folder); it is not removed. `now` is the initial time
+    of the clock (default: the real time). `patience_s` is the maximum time that `advance` waits for one running step.
 
-    Raises: Invalid when `now` has no time zone; as `Perdure.open`.
+    Raises: Invalid when `now` has no time zone; otherwise as `Perdure.open`.
     """
     with tempfile.TemporaryDirectory(prefix="perdure-testing-") as folder:
         place = Path(folder) / "home"
@@ -191,7 +195,7 @@ async def home(
         database = await DatabaseClient.create(settings.database_url)
         p = TemporaryHome(settings, database, now=now or datetime.now(UTC), patience_s=patience_s)
         try:
-            p.goals.require_open()  # made here, where an event loop runs
+            p.goals.require_open()  # created here, where an event loop runs
             yield p
         finally:
             try:

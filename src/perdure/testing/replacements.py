@@ -1,4 +1,4 @@
-"""Functions that a test replaces: a step that would call one calls another instead."""
+"""Functions that a test replaces: a step calls the replacement instead of the function."""
 
 import asyncio
 import functools
@@ -17,7 +17,7 @@ class Replacement:
     def __init__(self, fn: Callable[..., object], fake: Callable[..., object], active: "list[Replacement]") -> None:
         for given in (fn, fake):
             if not callable(given):
-                raise Invalid(f"A function is replaced by a function, found {given!r}.")
+                raise Invalid(f"Expected a function, got {given!r}.")
         self._fn = fn
         self._fake = fake
         self._active = active
@@ -33,23 +33,23 @@ class Replacement:
             self._active.remove(self)
 
     def instead_of(self, fn: Callable[..., Any]) -> Callable[..., Any] | None:
-        """Return what is called instead of a function; None when that is another one."""
+        """Return the replacement of a function; None for other functions."""
         if _is_same(fn, self._fn):
             return self._fake
         if isinstance(fn, MethodType) and fn.__func__ is self._fn:
-            return functools.partial(self._fake, fn.__self__)  # the method of a class: of all its objects
+            return functools.partial(self._fake, fn.__self__)  # a method of a class, for all its objects
         return None
 
 
 class Replacements:
-    """What a test has replaced; step timeouts are measured by its clock. See StepCalls."""
+    """The replacements of a test; step timeouts use its clock. See StepCalls."""
 
     def __init__(self, clock: ManualClock) -> None:
         self._clock = clock
         self._active: list[Replacement] = []
 
     def add(self, fn: Callable[..., object], fake: Callable[..., object]) -> Replacement:
-        """Replace a function from now on; the newest replacement counts."""
+        """Add a replacement of a function; the newest replacement wins."""
         return Replacement(fn, fake, self._active)
 
     def function(self, fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -67,7 +67,7 @@ class Replacements:
 
 
 def _is_same(one: object, other: object) -> bool:
-    """Return whether two objects are one function; each access of a method makes a new object."""
+    """Return whether two objects are the same function; each access of a method creates a new object."""
     if isinstance(one, MethodType) and isinstance(other, MethodType):
         return one.__func__ is other.__func__ and one.__self__ is other.__self__
     return one is other

@@ -1,4 +1,4 @@
-"""Text from outside and text that is stored: what every database accepts, strict JSON, strict YAML.
+"""Text from outside and text that is stored: what every database accepts, strict JSON, strict YAML, durations.
 
-It imports `errors` and nothing else of ours.
+May import: errors.
 """

@@ -24,7 +24,7 @@ def flaw_in(text: str, *, allows_nul: bool = False) -> Flaw | None:
 
 
 def is_storable(text: str) -> bool:
-    """Tell whether every database can store a text: it has no NUL and no lone surrogate."""
+    """Return whether every database can store a text: it has no NUL and no lone surrogate."""
     return flaw_in(text) is None
 
 
@@ -47,4 +47,16 @@ def require_storable(text: str, where: str, *, allows_nul: bool = False) -> str:
 
 def escaped(text: str) -> str:
     """Write NUL and lone surrogates as escapes, so that every database can store the text."""
-    return text.replace("\0", r"\x00").encode(errors="backslashreplace").decode()
+    return escape_surrogates(text.replace("\0", r"\x00"))
+
+
+def escape_surrogates(text: str) -> str:
+    """Write lone surrogates as escapes, so that the text is valid Unicode."""
+    return text.encode(errors="backslashreplace").decode()
+
+
+def without_surrogates(text: str) -> str:
+    """Return a text in which each lone surrogate is U+FFFD; the two halves of a pair become their character."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -140,7 +140,7 @@ def _reject_constant(what: str, name: str) -> None:
 
 
 def _is_right(value: Any, limits: JsonLimits) -> bool:
-    """Tell whether a value is right in itself, whatever is inside of it."""
+    """Return whether a value is right in itself, whatever is inside of it."""
     kind = type(value)
     if kind is str:
         return flaw_in(value, allows_nul=limits.allows_nul) is None
@@ -189,7 +189,7 @@ def _place(path: list[str | int]) -> str:
 
 
 def _said(value: Any, limits: JsonLimits) -> str:
-    """Say what is wrong with a value."""
+    """Describe what is wrong with a value."""
     match value:
         case str():
             return f"contains {flaw_in(value, allows_nul=limits.allows_nul)}."

@@ -1,4 +1,4 @@
-"""What acts: programs that are run, files that are read and written, and what may be done without asking.
+"""The tools: they run programs and read and write files; and the policies for calls of models.
 
 May import: kernel, settings, failpoints, errors. A tool implements `perdure.kernel.tool.Tool`: failure is an outcome,
 not an exception.

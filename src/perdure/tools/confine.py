@@ -1,4 +1,4 @@
-"""Paths confined to the goal's folder, even when another process swaps links meanwhile."""
+"""Opens paths inside the folder of a goal, safe against links that another process swaps meanwhile."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -10,11 +10,11 @@ from perdure.files.folders import make_folder, open_folder
 
 _LONGEST_BYTES = 4096
 _FOLDER_MODE = 0o777
-"""Folders of a goal have the permissions that its umask leaves, as those that its commands make."""
+"""The mode of new folders in the folder of a goal, before the umask, like folders that commands create."""
 
 
 def require_path(path: object) -> str:
-    """Return a path that could be one, wherever it leads.
+    """Validate the syntax of a path.
 
     Raises: Invalid
     """
@@ -23,42 +23,42 @@ def require_path(path: object) -> str:
     try:
         encoded = os.fsencode(path)
     except UnicodeEncodeError as error:
-        raise Invalid(f"{path!r:.80} cannot be a path: {error}.") from error
+        raise Invalid(f"{path!r:.80} is not a valid path: {error}.") from error
     if b"\0" in encoded:
-        raise Invalid(f"{path!r:.80} cannot be a path: it holds a zero byte.")
+        raise Invalid(f"{path!r:.80} is not a valid path: it contains a zero byte.")
     if len(encoded) > _LONGEST_BYTES:
-        raise Invalid(f"A path of {len(path)} characters is too long; at most {_LONGEST_BYTES} bytes were expected.")
+        raise Invalid(f"A path of {len(path)} characters is too long; the maximum is {_LONGEST_BYTES} bytes.")
     return path
 
 
 def confined(workdir: str, path: object) -> Path:
-    """Return the place that a path leads to, all links followed.
+    """Return the target of a path with all links resolved.
 
-    Raises: Invalid when it is not a path, or leads out of the goal's folder.
+    Raises: Invalid when it is not a path, or is outside of the folder of the goal.
     """
     name = require_path(path)
     try:
         root = Path(workdir).resolve()
         place = (root / name).resolve()
-    except (ValueError, RuntimeError, OSError) as error:  # a circle of links, a name that is too long
-        raise Invalid(f"{name!r:.80} cannot be a path: {error}.") from error
+    except (ValueError, RuntimeError, OSError) as error:  # a cycle of links, a name that is too long
+        raise Invalid(f"{name!r:.80} is not a valid path: {error}.") from error
     if not place.is_relative_to(root):
-        raise Invalid(f"{name!r:.80} leads out of the goal's folder {root}. Use a path inside of it.")
+        raise Invalid(f"{name!r:.80} is outside of the folder of the goal, {root}. Use a path inside of it.")
     return place
 
 
 @contextmanager
 def opened_folder(workdir: str, path: object, *, make: bool = False) -> Iterator[tuple[int, str]]:
-    """Give the block the open folder that a confined path lies in, and the last part of the path.
+    """Yield the open parent folder of a path, and the last part of the path.
 
-    With `make`, folders that are not there are made, durably.
+    With `make`, missing folders are created durably.
 
-    Raises: Invalid when the path leads out, or is the goal's folder itself; OSError.
+    Raises: Invalid when the path is outside of the folder of the goal, or that folder itself; OSError.
     """
     root = Path(workdir).resolve()
     parts = confined(workdir, path).relative_to(root).parts
     if not parts:
-        raise Invalid(f"{path!r} is the goal's folder; a file in it was expected.")
+        raise Invalid(f"{path!r} is the folder of the goal. Use a file in it.")
     folder = descend(root, parts[:-1], make=make)
     try:
         yield folder, parts[-1]
@@ -67,7 +67,7 @@ def opened_folder(workdir: str, path: object, *, make: bool = False) -> Iterator
 
 
 def descend(root: Path, parts: Sequence[str], *, make: bool = False) -> int:
-    """Open a folder in a folder, each on the way without following a link: nothing swapped in leads outside.
+    """Open a subfolder, part by part without following links, so that a swapped link cannot lead outside.
 
     Raises: OSError
     """

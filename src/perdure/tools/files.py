@@ -1,4 +1,4 @@
-"""The tools `read_file` and `write_file`: files of the goal's folder, and of no other."""
+"""The tools `read_file` and `write_file`, for files in the folder of the goal."""
 
 import asyncio
 import codecs
@@ -28,7 +28,7 @@ MAX_BYTES = 1 << 20
 _CHUNK = 1 << 18
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _FILE_MODE = 0o666
-"""A new file has the permissions that the umask leaves, as one that a command makes."""
+"""The mode of a new file, before the umask, like a file that a command creates."""
 _ANYTHING = object()
 _PATH = {"type": "string", "minLength": 1, "pattern": r"^[^\u0000]+$"}
 
@@ -58,11 +58,11 @@ class ReadFileTool:
     )
 
     def validate(self, arguments: Mapping[str, Any]) -> None:
-        """See Tool.validate. Where the path leads is known only when it is read."""
+        """See Tool.validate. The target of the path is checked when it is read."""
         _to_read(arguments)
 
     async def run(self, context: CallContext) -> ToolOutput:
-        """See Tool.run. The hash is of the whole file, also when only its beginning is returned."""
+        """See Tool.run. The hash covers the whole file, even if only its beginning is returned."""
         return await _outcome(context, lambda _begun: _read(context))
 
     async def check(self, context: CallContext) -> Check:  # noqa: ARG002 (the port names it)
@@ -70,11 +70,11 @@ class ReadFileTool:
         return "unknown"
 
     async def reap(self, goal_id: str, call_id: str) -> None:
-        """See Tool.reap. Nothing outlives our process."""
+        """See Tool.reap. No process outlives this one."""
 
 
 class WriteFileTool:
-    """Writes a file: after a crash it is the old one or the new one."""
+    """Writes a file atomically: after a crash it has the old or the new content."""
 
     spec = ToolSpec(
         "write_file",
@@ -98,7 +98,7 @@ class WriteFileTool:
     )
 
     def validate(self, arguments: Mapping[str, Any]) -> None:
-        """See Tool.validate. Where the path leads is known only when it is written."""
+        """See Tool.validate. The target of the path is checked when it is written."""
         _to_write(arguments)
 
     async def run(self, context: CallContext) -> ToolOutput:
@@ -106,11 +106,11 @@ class WriteFileTool:
         return await _outcome(context, lambda begun: _write(context, begun))
 
     async def check(self, context: CallContext) -> Check:
-        """See Tool.check. The file tells: it has the content, or what was expected before it, or neither."""
+        """See Tool.check. Compares the file with the new content and with the expected old content."""
         return await asyncio.to_thread(_check, context)
 
     async def reap(self, goal_id: str, call_id: str) -> None:
-        """See Tool.reap. Nothing outlives our process."""
+        """See Tool.reap. No process outlives this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class _Seen:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """A file as it should be, and the hash that it must have before: None when it must not be there."""
+    """The new content of a file, and the expected hash of the old one: None if it must not exist."""
 
     path: str
     content: bytes
@@ -139,7 +139,7 @@ def _read(context: CallContext) -> dict[str, Any]:
         seen = _look(folder, name, limit)
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     return {
-        "content": decoder.decode(seen.beginning, final=seen.size <= limit),  # a cut leaves no half of a character
+        "content": decoder.decode(seen.beginning, final=seen.size <= limit),  # no character is split
         "size": seen.size,
         "sha256": seen.sha256,
         "truncated": seen.size > limit,
@@ -147,7 +147,7 @@ def _read(context: CallContext) -> dict[str, Any]:
 
 
 def _write(context: CallContext, begun: Callable[[], None]) -> dict[str, Any]:
-    """Write a file; `begun` is called when it may have its new content, and an error is no longer a failure."""
+    """Write a file; `begun` is called when it may have its new content, so that a later error is not a failure."""
     wanted = _to_write(context.call.arguments)
     with opened_folder(context.workdir, wanted.path, make=not isinstance(wanted.expected, str)) as (folder, name):
         before = _look_if_there(folder, name)
@@ -175,8 +175,8 @@ def _check(context: CallContext) -> Check:
         wanted = _to_write(context.call.arguments)
         with opened_folder(context.workdir, wanted.path) as (folder, name):
             seen = _look_if_there(folder, name)
-            fsync_folder(folder)  # who gave it its name may have died before that was durable
-    except FileNotFoundError:  # not even its folder
+            fsync_folder(folder)  # the writer may have died after the rename, before it was durable
+    except FileNotFoundError:  # its folder does not exist either
         seen = None
     except (PerdureError, OSError):
         return "unknown"
@@ -242,7 +242,7 @@ def _look_if_there(folder: int, name: str) -> _Seen | None:
 
 
 def _part_name(context: CallContext) -> str:
-    """Return one name per call, so that what a crash left is found by the next attempt."""
+    """Return a name that depends on the call, so that the next attempt finds the part that a crash left."""
     key = context.idempotency_key.encode(errors="surrogatepass")
     return f".perdure-{hashlib.sha256(key).hexdigest()[:16]}.part"
 
@@ -254,11 +254,11 @@ def _give_name(part: PartFile, name: str, *, is_new: bool) -> None:
     try:
         part.publish()
     except FileExistsError:
-        raise Conflict(f"{name!r} is there already; it was expected not to be.") from None
+        raise Conflict(f"{name!r} already exists, and is not replaced.") from None
 
 
 class _Attempt:
-    """Work that is done on a thread, at most once, and never after it was given up."""
+    """Work on a thread that runs at most once, and never after it was abandoned."""
 
     def __init__(self, context: CallContext, work: Callable[[Callable[[], None]], dict[str, Any]]) -> None:
         self._call = context.call
@@ -267,9 +267,9 @@ class _Attempt:
         self._effect = threading.Event()
 
     def run(self) -> ToolOutput:
-        """Do the work. An error is a failure until the work says that its effect may have begun."""
+        """Do the work. An error is a failure until the work reports that its effect may have begun."""
         if not self.take():
-            return failed(self._call, Unavailable("It was given up before it began."))
+            return failed(self._call, Unavailable("It was abandoned before it began."))
         try:
             return ToolOutput(self._call.call_id, ok=True, output=self._work(self._effect.set))
         except (PerdureError, OSError) as error:
@@ -278,7 +278,7 @@ class _Attempt:
             return failed(self._call, error)
 
     def take(self) -> bool:
-        """Take the work, to do it or to give it up; return whether it was not taken before."""
+        """Take the work, to do or abandon it; return False if it was already taken."""
         return self._ticket.acquire(blocking=False)
 
 
@@ -293,9 +293,9 @@ async def _outcome(context: CallContext, work: Callable[[Callable[[], None]], di
     except EXHAUSTION as error:
         if not attempt.take():
             raise
-        outcome = failed(context.call, error)  # no thread could be started, and the pool keeps the work for later
+        outcome = failed(context.call, error)  # no thread could be started, and the pool may run the work later
     except asyncio.CancelledError:
-        while not attempted.done():  # a thread cannot be stopped, however often we are asked
+        while not attempted.done():  # a thread cannot be stopped
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([attempted])
         raise

@@ -1,4 +1,4 @@
-"""The policy of a goal: validated when it is given, and made from what the goal recorded each time that it runs."""
+"""The policy of a goal: validated at its start, and constructed from the recorded form for each run."""
 
 from collections.abc import Mapping
 from typing import Any, get_args
@@ -9,13 +9,13 @@ from perdure.kernel.tool import Policy, Verdict
 from perdure.text.storable import is_storable
 from perdure.tools.policy import ApproveAsked, AskAlways, Rule, Rules
 
-_HARMLESS = (Rule("load_skill", "allow"), Rule("read_result", "allow"))
-"""What reads only what the bot was given, or has seen."""
+_HARMLESS = (Rule("load_skill", "allow"), Rule("read_result", "allow"), Rule("recall", "allow"))
+"""Tools that read only the skills of the bot, earlier results, or the memory that it may recall."""
 PRESETS: Mapping[str, tuple[Rule, ...]] = {
     "ask": _HARMLESS,
     "read-only": (*_HARMLESS, Rule("read_file", "allow"), Rule("write_file", "deny"), Rule("exec", "deny")),
 }
-"""The rules of each preset; a person is asked about what no rule is about."""
+"""The rules of each preset; a person is asked about calls that no rule matches."""
 _NOT_YET = {
     "workspace": "it lets a model change files and run programs in the folder of the goal",
     "full": "it lets a model do everything",
@@ -27,9 +27,9 @@ _VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 
 def policy_of_goal(spec: PolicySpec | None, *, approves_asked: bool = False) -> Policy:
-    """Return what judges the calls of models in one run of a goal.
+    """Return the policy for the calls of models in one run of a goal.
 
-    With `approves_asked`, a person has approved for this run what the policy of the goal only asks about.
+    With `approves_asked`, calls that the policy would ask about are approved for this run.
 
     Raises: Invalid when the preset or a rule is unknown.
     """
@@ -41,9 +41,9 @@ def policy_of_goal(spec: PolicySpec | None, *, approves_asked: bool = False) -> 
 
 
 def read_policy(given: Any) -> PolicySpec | None:
-    """Return the policy for a goal, given as the name of a preset or as an object; None when none is given.
+    """Validate a policy, the name of a preset or an object; None stays None.
 
-    Raises: Invalid, naming the preset or the part of a rule that is unknown.
+    Raises: Invalid, with the unknown preset or invalid part of a rule.
     """
     if given is None:
         return None

@@ -1,4 +1,4 @@
-"""How a tool tells its outcome, failures included."""
+"""Converts errors to outcomes of calls."""
 
 import errno
 from typing import Any
@@ -14,11 +14,11 @@ _CODES = {
 
 
 def failed(call: ToolCall, error: Exception, output: Any = None) -> ToolOutput:
-    """Return the outcome of a call that an error has ended before it had an effect."""
+    """Return the outcome of a call that failed before it had an effect."""
     if isinstance(error, PerdureError):
         reason = ToolError(error.code, error.detail)
     else:
         number = error.errno if isinstance(error, OSError) else None
-        said = str(error) or type(error).__name__
-        reason = ToolError(_CODES.get(number or 0, "unavailable"), f"The system says: {said}.")
+        message = str(error) or type(error).__name__
+        reason = ToolError(_CODES.get(number or 0, "unavailable"), f"The system says: {message}.")
     return ToolOutput(call.call_id, ok=False, output=output, error=reason)

@@ -1,7 +1,7 @@
-"""Rules for what may be done without asking: a net; what a program can reach is the sandbox's business.
+"""Rules for calls of models. They are a safety net; only a sandbox can limit what a program does.
 
-What allows is read narrowly: every character counts, and an argument that it does not name is not allowed by it. What
-asks or denies is read widely, so that another spelling does not evade it.
+A rule that allows matches narrowly: every character counts, and it must name every argument. A rule that asks or denies
+matches widely, so that another spelling does not evade it.
 """
 
 import posixpath
@@ -17,7 +17,7 @@ from perdure.kernel.tool import Judgement, Policy, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A verdict on a tool, by shell-style patterns at dotted paths (`argv.0`); without any, whatever its arguments."""
+    """A verdict on calls of a tool whose arguments match shell-style patterns at dotted paths (`argv.0`)."""
 
     tool: str
     verdict: Verdict
@@ -32,7 +32,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The strictest rule that is about a call decides: deny before ask before allow. Without one, a person is asked."""
+    """Applies the strictest rule that matches a call: deny, ask or allow. Without a match, a person is asked."""
 
     rules: Sequence[Rule]
 
@@ -40,7 +40,7 @@ class Rules:
         """See Policy.judge."""
         try:
             found = {rule.verdict for rule in self.rules if rule.is_about(call)}
-        except RecursionError:  # too deeply nested to look at all of it
+        except RecursionError:  # nested too deep to check completely
             return Judgement("ask")
         if "deny" in found:
             return Judgement("deny")
@@ -49,7 +49,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class ApproveAsked:
-    """Approves what another policy asks about, as a person has said in advance; it changes no denial."""
+    """Approves calls that another policy would ask about, as a person decided in advance; denials stay."""
 
     policy: Policy
 
@@ -60,12 +60,12 @@ class ApproveAsked:
 
 
 ASKED_ALWAYS = frozenset({"exec", "write_file"})
-"""Tools whose calls only a person approves, until programs run in a sandbox and changes of files can be undone."""
+"""Tools whose calls always need a person, until there is a sandbox and changes of files can be undone."""
 
 
 @dataclass(frozen=True, slots=True)
 class AskAlways:
-    """Asks a person about the calls of some tools that another policy allows; it changes no denial."""
+    """Asks a person about calls of some tools that another policy allows; denials stay."""
 
     policy: Policy
     tools: frozenset[str] = ASKED_ALWAYS
@@ -77,7 +77,7 @@ class AskAlways:
 
 
 def _is_named(value: Any, paths: Sequence[tuple[list[str], str]]) -> bool:
-    """Say whether a value is as all paths say, and no key goes without a path; a list may go on after what is named."""
+    """Return whether a value matches all paths, and every key has a path; a list may have more items."""
     items, whole = _items(value), [pattern for path, pattern in paths if not path]
     heads = {path[0] for path, _ in paths if path}
     unnamed = [] if whole or isinstance(value, list) else [item for key, item in items.items() if key not in heads]
@@ -92,14 +92,14 @@ def _is_named(value: Any, paths: Sequence[tuple[list[str], str]]) -> bool:
 
 
 def _is_touched(value: Any, path: list[str], pattern: str) -> bool:
-    """Say whether anything at a path, or below it, is as a pattern says."""
+    """Return whether any value at or below a path matches a pattern."""
     for key in path:
         value = _items(value).get(key, [])
     return any(_fits_widely(leaf, pattern) for leaf in _leaves(value))
 
 
 def _fits(text: str, pattern: str) -> bool:
-    """A wildcard does not climb out of the folder that stands before it."""
+    """Return whether a text matches a pattern; a wildcard does not match `..`, which would leave the folder."""
     return fnmatchcase(text, pattern) and (pattern in {"*", text} or ".." not in text.split("/"))
 
 

@@ -34,7 +34,7 @@ async def test_every_answered_request_id_is_in_the_log(
 ) -> None:
     answers = [
         await known.get("/api/v1/goals?tag=x"),
-        await known.post("/api/v1/goals", json={"text": "echo"}),
+        await known.post("/api/v1/goals", json={"command": "echo"}),
         await known.post("/api/v1/goals", content=b"{", headers={"Content-Type": "application/json"}),
         await known.delete("/healthz"),
         await known.get("/nowhere"),

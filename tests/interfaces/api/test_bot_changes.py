@@ -74,7 +74,7 @@ async def test_what_is_no_archive_is_refused_and_makes_nothing(there: Served) ->
     await built(there.client)
     data = await there.client.bots.export("ada")
     for wrong in (b"", b"not a zip", data[:-30]):
-        with pytest.raises(Invalid, match="not a whole archive"):
+        with pytest.raises(Invalid, match="incomplete archive"):
             await there.client.bots.load_archive(wrong)
     for body in ({"archive": "!"}, {"archive": "ä"}, {"archive": 7}, {}, {"archive": "", "more": 1}):
         assert (await there.http.post("/bots", json=body)).status_code == 422, body
@@ -125,7 +125,7 @@ async def test_a_session_is_found_by_a_prefix_and_resumed_by_its_whole_id(there:
     with pytest.raises(Conflict, match="2 drafts") as caught:
         await builder.get(session_id[:shared], prefix=True)
     assert len(caught.value.errors) == 2
-    with pytest.raises(NotFound, match="no draft whose id begins"):
+    with pytest.raises(NotFound, match="No draft has an id with the prefix"):
         await builder.get("zzz", prefix=True)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.bots.writing import locked
+from perdure.bots.writing import hold_bots_lock
 from perdure.errors import Conflict, Invalid, NotFound
 from tests.interfaces.api.serving import Served, served
 from tests.interfaces.api.talks import built, finished
@@ -93,7 +93,7 @@ async def test_a_bot_that_was_edited_since_it_was_seen_is_not_removed(there: Ser
     for stale in (before, '"1"'):
         answer = await there.http.delete("/bots/ada", headers={"If-Match": stale})
         assert (answer.status_code, answer.json()["code"]) == (412, "stale")
-    with pytest.raises(Conflict, match="not as it was seen"):
+    with pytest.raises(Conflict, match="was changed meanwhile"):
         await there.client.bots.delete("ada", version=1)
     now = await there.client.bots.get("ada")
     await there.client.bots.delete("ada", etag=now["etag"])
@@ -103,7 +103,7 @@ async def test_a_bot_that_was_edited_since_it_was_seen_is_not_removed(there: Ser
 async def test_an_edit_made_while_the_deletion_waits_for_its_turn_is_seen(there: Served, bots_dir: Path) -> None:
     await built(there.client)
     before = await etag(there)
-    async with locked(bots_dir):
+    async with hold_bots_lock(bots_dir):
         deletion = asyncio.create_task(deleted(there, before))
         assert (await there.http.get("/bots/ada")).status_code == 200, "the deletion has come in by then"
         edit(bots_dir)

@@ -44,7 +44,7 @@ async def test_a_bot_is_made_over_rest(known: httpx.AsyncClient) -> None:
     here = f"{SESSIONS}/{session['session_id']}"
     shown = (await known.get(here)).json()["data"]
     keys = {"session_id", "mode", "phase", "initial_description", "question_count", "revision", "turn"}
-    assert shown.keys() == keys | {"preview", "conversation"}
+    assert shown.keys() == keys | {"preview", "conversation", "engine"}
     assert (shown["conversation"], shown["preview"]) == ([], shown["turn"]["preview"])
     assert shown["turn"] == session["turn"]
     answered = (await known.post(f"{here}/answer", json=FIRST)).json()["data"]
@@ -275,7 +275,7 @@ async def test_a_session_that_has_begun_cannot_begin_again(
         await socket.send(json.dumps({"type": "start", "description": "another"}))
         refused = await heard(socket)
     assert (refused["code"], refused["turn"]) == ("conflict", pending["turn"])
-    assert refused["message"].startswith(f"There is a draft of the session {session_id} already")
+    assert refused["message"].startswith(f"The session {session_id} exists.")
 
 
 async def test_a_bot_is_made_over_the_socket(server: Running, token: str, known: httpx.AsyncClient) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from perdure.client import Client
 from perdure.errors import Conflict, Denied, Invalid, NotFound, Unavailable
-from perdure.interfaces.api.connections import Ending
+from perdure.interfaces.api.connections import CloseCode
 from tests.interfaces.api.serving import Served, served
 from tests.interfaces.api.talks import ASKING, FIRST, answer_to, built, finished, ready
 
@@ -26,7 +26,7 @@ async def test_an_interview_by_requests_ends_with_a_bot(there: Served) -> None:
     result = await builder.assemble(session["session_id"])
     assert (result["bot_slug"], result["bot_name"]) == ("coding-assistant", "Coding Assistant")
     assert await builder.assemble(session["session_id"]) == result, "a second call builds nothing"
-    with pytest.raises(NotFound, match="is over"):
+    with pytest.raises(NotFound, match="has ended: it made version 1"):
         await builder.get(session["session_id"])
 
 
@@ -151,8 +151,8 @@ async def test_a_chat_whose_server_ends_says_so_and_the_draft_is_kept(tmp_path: 
     database, session_id = str(tmp_path / "perdure.db"), str(uuid.uuid4())
     async with served(tmp_path / "home", database) as found, found.client.builder.chat(session_id) as chat:
         turn = await chat.start(ASKING)
-        found.server.surface.lines.end_all(Ending.SHUTDOWN)
-        with pytest.raises(Unavailable, match="every turn is kept"):
+        found.server.surface.connections.end_all(CloseCode.SHUTDOWN)
+        with pytest.raises(Unavailable, match="every turn is stored"):
             while True:
                 await chat.resume()
     async with served(tmp_path / "home", database) as found:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from perdure.app import Perdure
-from perdure.interfaces.api.protocols.connections import LEAST_CONNECTIONS, RESERVE, most_connections
+from perdure.interfaces.api.protocols.connection_limit import LEAST_CONNECTIONS, RESERVE, most_connections
 from perdure.interfaces.api.server import Address, Running, running
 from tests.interfaces.api.test_stalls import until
 from tests.interfaces.api.test_wire import UPGRADE, Peer, connected, request, rest

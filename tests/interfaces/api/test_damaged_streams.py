@@ -6,7 +6,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from perdure import Damaged
-from perdure.interfaces.api.connections import Ending
+from perdure.interfaces.api.connections import CloseCode
 from tests.interfaces.api.serving import Served
 from tests.interfaces.api.test_approvals import damage
 from tests.interfaces.api.test_goals import ASKS, waiting
@@ -31,7 +31,7 @@ async def test_a_socket_of_a_damaged_goal_gets_an_error_frame_and_a_code_of_its_
                 frames.append(json.loads(await socket.recv()))
     assert (frames[-1]["type"], frames[-1]["code"]) == ("error", "damaged")
     assert closed.value.rcvd is not None
-    assert closed.value.rcvd.code == Ending.DAMAGED
+    assert closed.value.rcvd.code == CloseCode.DAMAGED
 
 
 async def test_a_browser_that_reconnects_to_the_stream_of_a_damaged_goal_is_stopped_by_a_500(

@@ -178,12 +178,12 @@ async def test_with_the_cookie_a_change_needs_our_origin_our_header_and_the_same
     async with plain_http(base_url=server.url, cookies=await let_in(server)) as browser:
         for missing in right:
             headers = {name: value for name, value in right.items() if name != missing}
-            assert (await browser.post("/api/v1/goals", json={"text": "echo"}, headers=headers)).status_code == 403
+            assert (await browser.post("/api/v1/goals", json={"command": "echo"}, headers=headers)).status_code == 403
         for site in ("cross-site", "same-site", "none"):
             wrong = {**right, "Sec-Fetch-Site": site}
-            assert (await browser.post("/api/v1/goals", json={"text": "echo"}, headers=wrong)).status_code == 403
+            assert (await browser.post("/api/v1/goals", json={"command": "echo"}, headers=wrong)).status_code == 403
         assert await server.surface.p.goals.list() == []
-        assert (await browser.post("/api/v1/goals", json={"text": "echo"}, headers=right)).status_code == 201
+        assert (await browser.post("/api/v1/goals", json={"command": "echo"}, headers=right)).status_code == 201
         events = "/api/v1/goals/x/events"
         stream = {"Accept": "text/event-stream"}
         assert (await browser.get(events, headers=stream)).status_code == 403
@@ -222,11 +222,11 @@ async def test_a_form_of_another_site_changes_nothing(
     server: Running, known: httpx.AsyncClient, http: httpx.AsyncClient, kind: str
 ) -> None:
     form = {"Content-Type": kind, "Origin": "http://evil.example"}
-    assert (await http.post("/api/v1/goals", content=b'{"text":"echo"}', headers=form)).status_code == 401
+    assert (await http.post("/api/v1/goals", content=b'{"command": "echo"}', headers=form)).status_code == 401
     with_cookie = {**form, "Cookie": f"{server.surface.access.cookie}={server.surface.access.sessions.open()}"}
-    assert (await http.post("/api/v1/goals", content=b'{"text":"echo"}', headers=with_cookie)).status_code == 403
+    assert (await http.post("/api/v1/goals", content=b'{"command": "echo"}', headers=with_cookie)).status_code == 403
     own = {"Content-Type": kind}
-    assert (await known.post("/api/v1/goals", content=b'{"text":"echo"}', headers=own)).status_code == 415
+    assert (await known.post("/api/v1/goals", content=b'{"command": "echo"}', headers=own)).status_code == 415
     assert await server.surface.p.goals.list() == []
 
 

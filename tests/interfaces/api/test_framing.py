@@ -8,7 +8,7 @@ from perdure.interfaces.api.protocols.http import MOST_PARTS
 from perdure.interfaces.api.server import Running
 from tests.interfaces.api.test_wire import connected, request, rest
 
-BODY = '{"text":"true"}'
+BODY = '{"command": "true"}'
 SECOND = "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 CHUNKED = f"{len(BODY):x}\r\n{BODY}\r\n0\r\n\r\n"
 

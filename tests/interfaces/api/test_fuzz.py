@@ -32,7 +32,7 @@ CONFORMANCE = [
     checks.response_headers_conformance,
     checks.response_schema_conformance,
 ]
-EXAMPLES = int(os.environ.get("PERDURE_TORTURE", "4"))
+EXAMPLES = int(os.environ.get("PERDURE_TORTURE", "3"))
 LONGEST_S = 2.0
 
 
@@ -59,7 +59,7 @@ def reached(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
     async def serve() -> None:
         async with Perdure.open(folder / "home", database_url=url) as p, running(p, Address(port=0)) as server:
-            await p.goals.run("true")
+            await p.goals.run(["true"])
             await p.forge.start("a timer")
             await p.memory.add({"type": "lesson", "title": "fuzz"})
             await p.models.test()  # the first request imports packages, which takes longer than a call may
@@ -69,7 +69,10 @@ def reached(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
             await asyncio.to_thread(is_over.wait)
 
     # The default model always answers: a model that does not is a 503, which would say nothing about us.
-    with ModelServer(Script([ScriptedAnswer("ready")], order="turns")) as models, pytest.MonkeyPatch.context() as patch:
+    with (
+        ModelServer(Script([ScriptedAnswer("ready")] * 2, order="turns")) as models,
+        pytest.MonkeyPatch.context() as patch,
+    ):
         patch.setenv("PERDURE_MODEL", f"openai-compatible:m@{models.url}/v1")
         thread = threading.Thread(target=lambda: asyncio.run(serve()))
         thread.start()
@@ -136,7 +139,7 @@ def test_no_sequence_of_calls_fails_us(described: Any, reached: Reached) -> None
 DEEP = b'{"text": ' + b"[" * 10_000 + b"]" * 10_000 + b"}"
 BODIES = {
     "nothing": b"",
-    "half": b'{"text": "echo',
+    "half": b'{"command": "echo',
     "no UTF-8": b'{"text": "\xff\xfe"}',
     "NUL": b'{"text": "a\\u0000b"}',
     "raw NUL": b'{"text": "a\0b"}',
@@ -150,8 +153,8 @@ BODIES = {
     "a list": b"[]",
     "a text": b'"echo"',
     "null": b"null",
-    "BOM": b'\xef\xbb\xbf{"text": "echo"}',
-    "UTF-16": '{"text": "echo"}'.encode("utf-16"),
+    "BOM": b'\xef\xbb\xbf{"command": "echo"}',
+    "UTF-16": '{"command": "echo"}'.encode("utf-16"),
     "2 MiB": b'{"text": "' + b"x" * (2 << 20) + b'"}',
 }
 

@@ -116,7 +116,7 @@ async def test_the_program_of_the_guide_works(generated: Generated, plain: Serve
 
 async def test_a_goal_is_started_listed_and_followed_page_by_page(speaker: Speaker, plain: Served) -> None:
     models = speaker.models
-    body = models.GoalBody(text="echo hello", limits=models.LimitsBody(seconds=60.0))
+    body = models.GoalBody(command="echo hello", limits=models.LimitsBody(seconds=60.0))
     started = await speaker.ask("goals.start_goal", body=body, idempotency_key="generated")
     goal_id = started.data.id
     async for _ in plain.client.goals.follow(goal_id):
@@ -142,7 +142,7 @@ async def test_a_goal_is_started_listed_and_followed_page_by_page(speaker: Speak
 
 async def test_a_body_that_is_optional_can_be_left_out(speaker: Speaker) -> None:
     models = speaker.models
-    started = await speaker.ask("goals.start_goal", body=models.GoalBody(text="sleep 600"))
+    started = await speaker.ask("goals.start_goal", body=models.GoalBody(command="sleep 600"))
     cancelled = await speaker.ask("goals.cancel_goal", started.data.id)
     assert isinstance(cancelled, models.GoalResponse)
     assert cancelled.data.id == started.data.id

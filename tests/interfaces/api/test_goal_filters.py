@@ -10,7 +10,7 @@ from perdure.client import Client
 
 
 async def test_goals_are_filtered_by_every_parameter(client: Client) -> None:
-    made = await client.goals.create(text="true", key="k-1")
+    made = await client.goals.create(command="true", key="k-1")
     async for _event in client.goals.follow(made["id"]):
         pass
     soon = datetime.now(UTC) + timedelta(hours=1)

@@ -29,7 +29,7 @@ async def test_a_fork_is_made_by_a_step_and_takes_the_key(client: Client, home: 
 
 
 async def test_a_fork_that_would_repeat_an_effect_is_409_until_it_is_wanted(client: Client) -> None:
-    goal = await client.goals.create(text="true")
+    goal = await client.goals.create(command="true")
     assert [event["seq"] async for event in client.goals.follow(goal["id"])] == [1, 2, 3, 4]
     with pytest.raises(Conflict, match="Or fork where nothing is repeated: --after command"):
         await client.goals.fork(goal["id"], 2)
@@ -38,7 +38,7 @@ async def test_a_fork_that_would_repeat_an_effect_is_409_until_it_is_wanted(clie
 
 
 async def test_a_fork_before_a_step_that_may_have_happened_is_409_until_it_is_wanted(client: Client) -> None:
-    goal = await client.goals.create(text="sleep 60")
+    goal = await client.goals.create(command="sleep 60")
     async for event in client.goals.follow(goal["id"]):
         if event["type"] == "action":
             break

@@ -46,7 +46,7 @@ async def waiting(client: Client, goal_id: str) -> Goal:
 async def test_a_goal_is_durable_when_it_is_answered_and_runs_in_a_folder_of_its_own(
     client: Client, home: Perdure
 ) -> None:
-    goal = await client.goals.create(text=f"{sys.executable} -c 'import os; print(os.getcwd())'")
+    goal = await client.goals.create(command=f"{sys.executable} -c 'import os; print(os.getcwd())'")
     assert (await home.goals.find(goal["id"])).summary.queue == "server"
     done = await ended(client, goal["id"])
     assert done["status"] == "done"
@@ -54,7 +54,7 @@ async def test_a_goal_is_durable_when_it_is_answered_and_runs_in_a_folder_of_its
 
 
 async def test_the_envelope_is_as_specified(known: httpx.AsyncClient) -> None:
-    made = await known.post("/api/v1/goals", json={"text": "echo hello"})
+    made = await known.post("/api/v1/goals", json={"command": "echo hello"})
     assert made.status_code == 201
     body = made.json()
     assert body.keys() == {"data", "meta", "_links"}
@@ -79,23 +79,23 @@ async def test_the_same_key_starts_one_goal_and_another_body_is_refused(
     client: Client, known: httpx.AsyncClient
 ) -> None:
     key = f"start-{id(client)}"
-    first = await client.goals.create(text="echo one", key=key)
-    again = await client.goals.create(text="echo one", key=key)
+    first = await client.goals.create(command="echo one", key=key)
+    again = await client.goals.create(command="echo one", key=key)
     assert again["id"] == first["id"]
     with pytest.raises(Conflict, match="another call"):
-        await client.goals.create(text="echo two", key=key)
-    other = await known.post("/api/v1/goals", json={"text": "echo two"}, headers={"Idempotency-Key": key})
+        await client.goals.create(command="echo two", key=key)
+    other = await known.post("/api/v1/goals", json={"command": "echo two"}, headers={"Idempotency-Key": key})
     assert other.status_code == 422
-    many = await asyncio.gather(*[client.goals.create(text="echo many", key=f"{key}-many") for _ in range(8)])
+    many = await asyncio.gather(*[client.goals.create(command="echo many", key=f"{key}-many") for _ in range(8)])
     assert len({goal["id"] for goal in many}) == 1
 
 
 async def test_a_goal_has_the_tags_that_it_was_started_with(client: Client) -> None:
-    goal = await client.goals.create(text="true", tags=["team:shop", "größe/2"])
+    goal = await client.goals.create(command="true", tags=["team:shop", "größe/2"])
     assert (await ended(client, goal["id"]))["tags"] == ["team:shop", "größe/2"]
     for wrong in (["a b"], ["a", "a"], [""], ["a\n"], [str(number) for number in range(21)]):
         with pytest.raises(Invalid):
-            await client.goals.create(text="true", tags=wrong)
+            await client.goals.create(command="true", tags=wrong)
 
 
 async def test_an_answer_lets_a_goal_of_the_server_go_on_by_itself(client: Client) -> None:
@@ -166,18 +166,27 @@ async def test_goals_are_listed_page_by_page(client: Client, known: httpx.AsyncC
 
 BAD: list[dict[str, Any]] = [
     {},
-    {"text": "echo", "plan": ASKS},
+    {"command": "echo", "plan": ASKS},
     {"text": ""},
+    {"text": "  "},
+    {"command": ""},
+    {"command": []},
+    {"command": ["echo", 7]},
+    {"command": ["echo"], "shell": True},
+    {"command": "echo", "model": "openai:any"},
+    {"text": "Say hello.", "command": "echo"},
+    {"text": "Say hello.", "shell": True},
+    {"text": "Say hello.", "model": "no-provider"},
     {"text": 7},
-    {"text": "echo", "args": []},
+    {"command": "echo", "args": []},
     {"plan": ASKS, "shell": True},
     {"plan": "goal: [\n"},
     {"plan": "goal: x\nsteps: [{id: a, fly: high}]\n"},
-    {"text": "echo", "unknown": 1},
-    {"text": "echo", "limits": {"iterations": 0}},
-    {"text": "echo", "limits": {"usd": -1}},
-    {"text": "echo", "bot": "nobody"},
-    {"text": "echo 'unbalanced"},
+    {"command": "echo", "unknown": 1},
+    {"command": "echo", "limits": {"iterations": 0}},
+    {"command": "echo", "limits": {"usd": -1}},
+    {"command": "echo", "bot": "nobody"},
+    {"command": "echo 'unbalanced"},
 ]
 
 
@@ -204,7 +213,7 @@ async def test_only_flows_that_the_settings_name_may_be_started(
 
 
 async def test_a_terminals_goal_is_left_alone_until_it_is_resumed_here(client: Client, home: Perdure) -> None:
-    ran = await home.goals.run("true")
+    ran = await home.goals.run(["true"])
     with pytest.raises(NotFound):
         await client.goals.get("20200101-000000-nothing-aaaa")
     assert (await client.goals.resume(ran.id))["status"] == "done"
@@ -215,11 +224,11 @@ async def test_more_goals_than_the_server_runs_at_once_are_queued_and_too_many_r
 ) -> None:
     serving = server.surface.worker
     serving.most = 1
-    first = await client.goals.create(text="sleep 60")
-    second = await client.goals.create(text="sleep 60")
+    first = await client.goals.create(command="sleep 60")
+    second = await client.goals.create(command="sleep 60")
     assert (second["status"], second["detail"]) == ("interrupted", QUEUED)
     serving.most_queued = 1
-    refused = await known.post("/api/v1/goals", json={"text": "true"})
+    refused = await known.post("/api/v1/goals", json={"command": "true"})
     assert (refused.status_code, refused.json()["code"]) == (429, "exhausted")
     assert int(refused.headers["retry-after"]) > 0
     for goal in (second, first):
@@ -228,7 +237,7 @@ async def test_more_goals_than_the_server_runs_at_once_are_queued_and_too_many_r
 
 
 async def test_a_cancel_answers_with_the_goal_as_it_leaves_it(client: Client, known: httpx.AsyncClient) -> None:
-    goal = await client.goals.create(text="sleep 60")
+    goal = await client.goals.create(command="sleep 60")
     async for event in client.goals.follow(goal["id"]):
         if event["payload"].get("call_id"):
             break
@@ -254,7 +263,7 @@ async def test_the_server_answers_while_the_module_of_a_flow_blocks_at_its_impor
         starting = asyncio.create_task(there.client.goals.create(flow=f"{module}:nightly"))
         while not (tmp_path / "begun").exists():  # noqa: ASYNC110 (it comes from another thread)
             await asyncio.sleep(0.01)
-        assert (await there.client.goals.create(text="true"))["status"] == "running"
+        assert (await there.client.goals.create(command="true"))["status"] == "running"
         assert not starting.done()
         (tmp_path / "go").touch()
         assert (await ended(there.client, (await starting)["id"]))["output"] == 7
@@ -264,10 +273,10 @@ async def test_every_answer_about_a_goal_that_has_ended_says_what_came_of_it(
     client: Client, known: httpx.AsyncClient
 ) -> None:
     headers = {"Idempotency-Key": f"ended-{id(client)}"}
-    made = await known.post("/api/v1/goals", json={"text": "echo hello"}, headers=headers)
+    made = await known.post("/api/v1/goals", json={"command": "echo hello"}, headers=headers)
     done = await ended(client, made.json()["data"]["id"])
     assert done["output"]["stdout"] == "hello\n"
-    again = await known.post("/api/v1/goals", json={"text": "echo hello"}, headers=headers)
+    again = await known.post("/api/v1/goals", json={"command": "echo hello"}, headers=headers)
     assert (again.status_code, again.json()["data"]) == (201, as_goal(done))
     assert await client.goals.resume(done["id"]) == as_goal(done)
 
@@ -297,7 +306,7 @@ async def test_the_description_tells_what_needs_no_token_and_every_success(known
 
 
 async def test_a_text_for_a_shell_says_how_a_request_asks_for_one(known: httpx.AsyncClient) -> None:
-    refused = await known.post("/api/v1/goals", json={"text": "echo a | cat"})
+    refused = await known.post("/api/v1/goals", json={"command": "echo a | cat"})
     assert refused.status_code == 422
     assert '"shell": true' in refused.json()["detail"]
 
@@ -329,7 +338,7 @@ async def test_a_request_that_breaks_off_before_its_body_is_whole_does_nothing(
 
 
 async def test_lists_lead_from_page_to_page_with_what_was_asked_for(client: Client, known: httpx.AsyncClient) -> None:
-    goal = await ended(client, (await client.goals.create(text="echo hello"))["id"])
+    goal = await ended(client, (await client.goals.create(command="echo hello"))["id"])
     here = f"/api/v1/goals/{goal['id']}/events"
     seen, page = [], (await known.get(f"{here}?limit=2&after_seq=1")).json()
     assert page["_links"]["self"] == f"{here}?limit=2&after_seq=1"
@@ -354,7 +363,7 @@ async def test_a_key_names_one_call_whatever_it_is_about(client: Client, known: 
         (f"{here}/decisions", {"decision": "answer", "value": "yes"}),
         (f"{here}/fork", {"at": 1}),
         (f"{here}/resume", {}),
-        ("/api/v1/goals", {"text": "true"}),
+        ("/api/v1/goals", {"command": "true"}),
         ("/api/v1/builder/sessions", {"description": "a timer"}),
         ("/api/v1/memory/records", {"type": "fact", "title": goal["id"]}),
     ]
@@ -376,12 +385,12 @@ async def test_a_key_with_a_slash_never_leads_to_another_goal(plain: Served) -> 
     assert (await plain.http.get("/goals/key:7")).json()["data"]["status"] == "waiting"
 
 
-@pytest.mark.parametrize("change", [{"limits": {"seconds": 3}}, {"shell": True}, {"text": "echo other"}])
+@pytest.mark.parametrize("change", [{"limits": {"seconds": 3}}, {"shell": True}, {"command": "echo other"}])
 async def test_a_key_that_started_a_goal_starts_no_other(
     known: httpx.AsyncClient, client: Client, change: dict[str, Any]
 ) -> None:
     headers = {"Idempotency-Key": f"start-{id(client)}-{change}".replace(" ", "")}
-    body = {"text": "echo hello"}
+    body = {"command": "echo hello"}
     assert (await known.post("/api/v1/goals", json=body, headers=headers)).status_code == 201
     assert (await known.post("/api/v1/goals", json=body | change, headers=headers)).status_code == 422
 
@@ -412,7 +421,7 @@ async def test_head_is_get_without_a_body(known: httpx.AsyncClient) -> None:
 
 async def test_a_key_knows_the_same_body_however_its_json_is_written(client: Client, known: httpx.AsyncClient) -> None:
     headers = {"Idempotency-Key": f"written-{id(client)}", "Content-Type": "application/json"}
-    bodies = (b'{"text": "true", "shell": false}', b'{"shell":false,"text":"\\u0074rue"}')
+    bodies = (b'{"command": "true", "shell": false}', b'{"shell":false,"command":"\\u0074rue"}')
     answers = [await known.post("/api/v1/goals", content=body, headers=headers) for body in bodies]
     assert [answer.status_code for answer in answers] == [201, 201]
     assert len({answer.json()["data"]["id"] for answer in answers}) == 1
@@ -478,7 +487,7 @@ async def test_a_page_of_events_has_at_most_four_mebibytes_or_one_event(there: S
 
 
 async def test_a_goal_that_failed_says_why(client: Client) -> None:
-    failed = await ended(client, (await client.goals.create(text="no-such-program-anywhere"))["id"])
+    failed = await ended(client, (await client.goals.create(command="no-such-program-anywhere"))["id"])
     assert (failed["status"], failed["reason"]) == ("failed", "failed")
     assert "no-such-program-anywhere" in (failed["detail"] or "")
 
@@ -520,7 +529,7 @@ async def test_a_call_that_was_refused_leaves_its_key_free(client: Client, known
     await waiting(client, goal["id"])
     here = f"/api/v1/goals/{goal['id']}"
     for path, wrong, right in (
-        ("/api/v1/goals", {"text": "echo 'a"}, {"text": "true"}),
+        ("/api/v1/goals", {"command": "echo 'a"}, {"command": "true"}),
         (f"{here}/fork", {"at": 99}, {"at": 1}),
         (f"{here}/decisions", {"decision": "retry"}, {"decision": "answer", "value": "yes"}),
     ):

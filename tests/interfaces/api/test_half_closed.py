@@ -1,12 +1,15 @@
 """Clients that send their requests, close their half of the connection, and then read the answers."""
 
+import asyncio
 from collections.abc import AsyncIterator
+from contextlib import closing
 
 import pytest
 
 from perdure.app import Perdure
 from perdure.client import Client
 from perdure.interfaces.api.server import Address, Running, running
+from perdure.memory.log.lock import LogLock
 from tests.interfaces.api.test_framing import BODY
 from tests.interfaces.api.test_goals import ASKS, waiting
 from tests.interfaces.api.test_stalls import until
@@ -38,6 +41,38 @@ async def test_a_half_closed_post_is_answered_and_the_connection_closed(server: 
     answer = await answer_to(server, request(server, "POST /api/v1/goals", *JSON, body=BODY))
     assert answer.startswith(b"HTTP/1.1 201 ")
     assert len(await server.surface.p.goals.list()) == 1
+
+
+RECORD = '{"type": "lesson", "title": "Late"}'
+
+
+def added(server: Running, *headers: str) -> bytes:
+    """Return the request that adds a record."""
+    length = f"Content-Length: {len(RECORD)}"
+    return request(server, "POST /api/v1/memory/records", JSON[0], length, *headers, body=RECORD)
+
+
+async def test_a_half_closed_client_adds_a_record(server: Running) -> None:
+    assert (await answer_to(server, added(server))).startswith(b"HTTP/1.1 201 ")
+
+
+async def test_a_record_that_waits_for_the_lock_when_its_client_leaves_is_not_stored_later(server: Running) -> None:
+    memory, log = server.surface.p.memory, server.surface.p.settings.memory_state_dir / "memory.jsonl"
+    await memory.add({"type": "lesson", "title": "First"})
+    before = log.read_bytes()
+    with closing(LogLock(log.with_name("memory.jsonl.lock"))) as lock, lock:
+        keyed = added(server, "Idempotency-Key: once")
+        for answer in await asyncio.gather(answer_to(server, added(server)), answer_to(server, keyed)):
+            assert answer.startswith(b"HTTP/1.1 503 ")
+            assert b"a write that had not begun is not done" in answer
+        _, writer = await connected(server, added(server))
+        await until(lambda: len(server.connections) == 1)
+        writer.transport.abort()
+        await until(lambda: len(server.connections) == 0)
+    await memory.close()
+    assert log.read_bytes() == before, "closing waits for the writes, which have had the lock by now"
+    assert (await answer_to(server, keyed)).startswith(b"HTTP/1.1 201 "), "the key can be used again"
+    assert len((await memory.list())["records"]) == 2
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/api/v1/goals"])

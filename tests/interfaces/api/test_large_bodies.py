@@ -39,7 +39,7 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, str]]:
 
 
 def body_of(size: int) -> bytes:
-    head, tail = b'{"text":"true","tags":[', b'"x"]}'
+    head, tail = b'{"command": "true","tags":[', b'"x"]}'
     return head + b" " * (size - len(head) - len(tail)) + tail
 
 
@@ -93,11 +93,11 @@ REFUSED += ["application/jsonp", "application/json, text/plain", "application/js
 
 @pytest.mark.parametrize("kind", TAKEN)
 async def test_json_may_say_that_it_is_utf_8(known: httpx.AsyncClient, kind: str) -> None:
-    answer = await known.post("/api/v1/goals", content=b'{"text":"true"}', headers={"Content-Type": kind})
+    answer = await known.post("/api/v1/goals", content=b'{"command": "true"}', headers={"Content-Type": kind})
     assert answer.status_code == 201
 
 
 @pytest.mark.parametrize("kind", REFUSED)
 async def test_what_is_not_json_in_utf_8_is_415(known: httpx.AsyncClient, kind: str) -> None:
-    answer = await known.post("/api/v1/goals", content=b'{"text":"true"}', headers={"Content-Type": kind})
+    answer = await known.post("/api/v1/goals", content=b'{"command": "true"}', headers={"Content-Type": kind})
     assert answer.status_code == 415

@@ -8,7 +8,7 @@ import pytest
 
 from perdure.errors import Conflict, Invalid, NotFound
 from perdure.interfaces.api.dependencies import BASE
-from perdure.interfaces.api.envelope import ASKED, Asked, to_cursor
+from perdure.interfaces.api.envelope import REQUEST_INFO, RequestInfo, to_cursor
 from tests.interfaces.api.serving import Served, served
 
 LESSON = {"type": "lesson", "title": "The cart caches prices", "paths": ["src/cart.py"], "severity": "high"}
@@ -17,11 +17,11 @@ RECORDS = "/memory/records"
 
 def cursor_of(path: str, place: str) -> str:
     """Return the cursor that a list would give out for a place."""
-    token = ASKED.set(Asked.now(BASE + path, b""))
+    token = REQUEST_INFO.set(RequestInfo.now(BASE + path, b""))
     try:
         return to_cursor(place)
     finally:
-        ASKED.reset(token)
+        REQUEST_INFO.reset(token)
 
 
 async def test_what_is_added_is_shown_found_and_forgotten(there: Served) -> None:
@@ -252,9 +252,10 @@ async def test_cursors_lead_ten_thousand_places_deep_and_no_further(plain: Serve
     await plain.p.memory.add_many(titles, dedupe=False)
     for path in (f"{RECORDS}?text=prices", "/memory/related?path=a"):
         deep, deepest = (cursor_of(path.partition("?")[0], f"after {place}") for place in (9500, 10000))
-        last = (await plain.http.get(f"{path}&limit=500&cursor={deep}", timeout=30)).json()
+        page = f"{path}&limit=500&budget_ms=10000"
+        last = (await plain.http.get(f"{page}&cursor={deep}", timeout=30)).json()
         assert (len(last["data"]), last["meta"]["next_cursor"]) == (500, deepest)
-        after = (await plain.http.get(f"{path}&limit=500&cursor={deepest}", timeout=30)).json()
+        after = (await plain.http.get(f"{page}&cursor={deepest}", timeout=30)).json()
         assert (len(after["data"]), after["meta"]["next_cursor"]) == (500, None)
 
 

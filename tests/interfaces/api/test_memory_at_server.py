@@ -37,7 +37,7 @@ async def test_what_one_job_sends_another_one_gets(server: Running, tmp_path: Pa
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "REPO": "acme/shop",
             "REPORTS": "report.xml",
-            "SHA": "abc",
+            "SHA": "abc1234",
             "PERDURE_URL": server.url,
             "PERDURE_TOKEN": read_token(server.surface.p.settings.home),
             "WORK": str(work),

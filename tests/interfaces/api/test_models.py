@@ -40,7 +40,7 @@ async def test_a_model_is_tried_over_http(plain: Served, model_server: ModelServ
     assert (tried["name"], tried["text"]) == ("openai:m", "ready")
     answer = await plain.http.post("/models/test", json={"name": "openai:m"})
     assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
-    assert answer.json()["detail"] == "openai:m answered with status 401: No. perdure model login openai"
+    assert answer.json()["detail"] == "openai:m answered with status 401: No. Run `perdure model login openai`."
     with pytest.raises(Invalid, match="is not the name of a model"):
         await plain.client.models.test("m")
     with pytest.raises(Unavailable, match="No model is configured"):

@@ -45,7 +45,7 @@ from tests.interfaces.api.serving import Served
 from tests.interfaces.api.talks import built, ready
 from tests.interfaces.api.test_goals import ASKS, ended, waiting
 
-OPTIONAL_BODIES = {"assemble_bot", "cancel_goal", "resume_goal", "retry_goal"}
+OPTIONAL_BODIES = {"assemble_bot", "cancel_goal", "resume_goal", "retry_goal", "stop_answer"}
 SESSION = "01890a5d-ac96-774b-bcce-b302099a8057"
 BODIES: list[Body] = [
     GoalBegun("echo hi", MindSpec("command", shell=True), limits=Limits(seconds=1.5), workdir="/w"),
@@ -108,12 +108,16 @@ FREE = {
     "SignalBody.payload": _VALUE,
     "Termination.value": _VALUE,
     "ToolOutput.output": _VALUE,
+    "ResultEntry.output": _VALUE,
+    "DecisionEntry.value": _VALUE,
     "Goal.output": _VALUE,
     "GoalDetail.output": _VALUE,
     "Call.answer": _VALUE,
     "Pending.payload": "a post as it came in, with the value of a person; it is described once it is an event",
     "ToolError.args": _EXCEPTION,
     "Failure.args": _EXCEPTION,
+    "ToolError.attributes": _EXCEPTION,
+    "Failure.attributes": _EXCEPTION,
     "ToolOutput.usage": _RECORDED,
     "ToolOutput.meta": _RECORDED,
     "Call.usage": _RECORDED,
@@ -154,6 +158,7 @@ async def test_every_route_sends_what_the_document_says(plain: Served) -> None:
     await _use_builder_and_bots(plain)
     await _use_memory(plain)
     await _use_models(plain)
+    await _use_conversations(plain)
     for path in ("/healthz", "/", plain.server.login_url().removeprefix(plain.server.url)):
         await plain.http.get(f"{plain.server.url}{path}")
     await plain.http.post(f"{plain.server.url}/logout")
@@ -171,7 +176,7 @@ async def _use_goals(plain: Served) -> None:
     fork = (await plain.http.post(f"/goals/{asks}/fork", json={"at": 1})).json()["data"]["id"]
     await plain.http.post(f"/goals/{fork}/resume")
     await plain.http.post(f"/goals/{fork}/cancel")
-    failed = (await plain.http.post("/goals", json={"text": "false"})).json()["data"]["id"]
+    failed = (await plain.http.post("/goals", json={"command": "false"})).json()["data"]["id"]
     await ended(plain.client, failed)
     assert (await plain.http.post(f"/goals/{failed}/retry")).status_code == 200
 
@@ -198,6 +203,17 @@ async def _use_builder_and_bots(plain: Served) -> None:
     await plain.http.delete(f"/builder/choices/{choice['id']}")
     await plain.http.delete("/builder/choices")
     await plain.http.delete(f"/bots/{slug}")
+
+
+async def _use_conversations(plain: Served) -> None:
+    with ModelServer() as server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENAI_BASE_URL", server.url)
+        server.script.add(ScriptedAnswer("First."), ScriptedAnswer("Second."))
+        goal = await plain.client.conversations.start("One?", model="openai:m")
+        await plain.client.conversations.say(goal["id"], "Two?")
+        await plain.client.conversations.stop(goal["id"])
+        assert [entry["kind"] async for entry in plain.client.conversations.transcript(goal["id"])]
+        await plain.client.goals.cancel(goal["id"])
 
 
 async def _use_models(plain: Served) -> None:

@@ -14,7 +14,7 @@ from psycopg import sql
 from websockets.exceptions import ConnectionClosed
 
 from perdure import Unavailable
-from perdure.interfaces.api.connections import Ending
+from perdure.interfaces.api.connections import CloseCode
 from tests.interfaces.api.serving import Served, served
 from tests.interfaces.api.test_goals import ASKS, waiting
 from tests.interfaces.api.test_streams import event_heard, heard, opened
@@ -78,7 +78,7 @@ async def test_who_follows_a_goal_is_told_to_come_again_and_can(
                 async for _ in at.client.goals.follow(goal["id"], tries=1):
                     pass
     assert closed.value.rcvd is not None
-    assert closed.value.rcvd.code == Ending.LATER
+    assert closed.value.rcvd.code == CloseCode.LATER
     assert await anext(at.client.goals.follow(goal["id"])) == seen
     assert [record for record in caplog.records if record.levelno > logging.WARNING] == []
     told = [record.message for record in caplog.records if "polling for" in record.message]
@@ -88,7 +88,7 @@ async def test_who_follows_a_goal_is_told_to_come_again_and_can(
 async def test_a_server_answers_503_while_its_database_is_away_and_nothing_else(at: Served, database: Database) -> None:
     with database.away():
         answers = await asyncio.gather(
-            at.http.get("/goals"), at.http.get("/bots"), at.http.post("/goals", json={"text": "echo"})
+            at.http.get("/goals"), at.http.get("/bots"), at.http.post("/goals", json={"command": "echo"})
         )
         assert [answer.status_code for answer in answers] == [503, 503, 503]
     assert (await at.http.get("/goals")).json()["data"] == []

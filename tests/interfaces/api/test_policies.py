@@ -21,7 +21,7 @@ def decides(home: Perdure, tool: str, **arguments: Any) -> None:
 
 async def test_a_server_judges_by_the_policy_of_the_goal(client: Client, home: Perdure) -> None:
     decides(home, "read_file", path="a")
-    goal = await client.goals.create(text="true", policy=POLICY)
+    goal = await client.goals.create(command="true", policy=POLICY)
     events = [event async for event in client.goals.follow(goal["id"])]
     assert [each["payload"].get("policy") for each in events if each["type"] == "goal"] == [POLICY]
     decisions = [each["payload"] for each in events if each["type"] == "decision"]
@@ -30,7 +30,7 @@ async def test_a_server_judges_by_the_policy_of_the_goal(client: Client, home: P
 
 async def test_a_server_asks_about_a_program_whatever_the_policy(client: Client, home: Perdure) -> None:
     decides(home, "exec", argv=["true"])
-    goal = await client.goals.create(text="true", policy=POLICY | {"yes": True})
+    goal = await client.goals.create(command="true", policy=POLICY | {"yes": True})
     async for event in client.goals.follow(goal["id"]):
         if event["type"] == "action":
             await client.goals.decide(goal["id"], "approve", call_id="a.1")
@@ -40,7 +40,7 @@ async def test_a_server_asks_about_a_program_whatever_the_policy(client: Client,
 
 
 async def test_a_retry_and_a_fork_get_another_policy(client: Client) -> None:
-    goal = await client.goals.create(text="false", policy={"preset": "read-only"})
+    goal = await client.goals.create(command="false", policy={"preset": "read-only"})
     async for _ in client.goals.follow(goal["id"]):
         pass
     await client.goals.retry(goal["id"], policy=POLICY)
@@ -65,4 +65,4 @@ async def test_a_retry_and_a_fork_get_another_policy(client: Client) -> None:
 )
 async def test_an_unknown_policy_is_refused(client: Client, policy: dict[str, Any], word: str) -> None:
     with pytest.raises(Invalid, match=word):
-        await client.goals.create(text="true", policy=policy)
+        await client.goals.create(command="true", policy=policy)

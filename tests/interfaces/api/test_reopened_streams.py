@@ -22,7 +22,7 @@ async def reopen_and_end(home: Perdure, goal_id: str) -> None:
 
 
 async def test_the_client_follows_a_reopened_goal_past_its_first_end(client: Client, home: Perdure) -> None:
-    goal = await client.goals.create(text="false")
+    goal = await client.goals.create(command="false")
     first = [event["seq"] async for event in client.goals.follow(goal["id"])]
     await reopen_and_end(home, goal["id"])
     seen = [event["seq"] async for event in client.goals.follow(goal["id"])]

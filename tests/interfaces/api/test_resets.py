@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from perdure.interfaces.api.protocols.http import MOST_HEADERS, PatientHttp
+from perdure.interfaces.api.protocols.http import MOST_HEADERS, TimeoutHttp
 from perdure.interfaces.api.protocols.patience import Farewell
 from perdure.interfaces.api.server import Running
 from tests.interfaces.api.test_stalls import until
@@ -34,7 +34,7 @@ def reset(peer: Peer) -> None:
 
 
 def count_protocols() -> int:
-    return sum(isinstance(each, PatientHttp) for each in gc.get_objects())
+    return sum(isinstance(each, TimeoutHttp) for each in gc.get_objects())
 
 
 @pytest.mark.parametrize("line", ["GET /healthz", "GET /api/v1/goals"])

@@ -70,7 +70,7 @@ async def test_the_same_key_is_accepted_again_while_the_retry_runs(
 async def test_a_goal_that_is_done_is_a_conflict_with_the_fork_and_its_key_stays_free(
     client: Client, known: httpx.AsyncClient, home: Perdure
 ) -> None:
-    goal, key = await client.goals.create(text="true"), secrets.token_hex(8)
+    goal, key = await client.goals.create(command="true"), secrets.token_hex(8)
     await become(home, goal["id"], "done")
     with pytest.raises(Conflict, match=f"perdure goal fork {goal['id']} --before command"):
         await client.goals.retry(goal["id"], key=key)
@@ -131,9 +131,9 @@ async def test_a_follower_continues_when_the_goal_is_reopened_while_it_reads(
 
     monkeypatch.setattr(HistoryTail, "look_up", look_up_then_reopen)
     seen: list[str] = []
-    with server.surface.lines.open() as line:
+    with server.surface.connections.open() as connection:
         async with asyncio.timeout(20):
-            async for page in updates(server.surface, line, goal_id, 0):
+            async for page in updates(server.surface, connection, goal_id, 0):
                 seen += [event.type for event in events_of(page)]
                 if not going_on and "reopened" in seen:
                     going_on.append(asyncio.create_task(goals.resume_run(goal_id)))

@@ -50,12 +50,8 @@ async def test_of_two_servers_one_acknowledges_and_the_other_says_what_was_decid
         assert rejected.json()["detail"] == f"pay.1 was already decided: {accepted}."
         assert await settled(there, goal_id) == accepted
         if accepted == "abort":
-            assert (await there.client.goals.get(goal_id))["status"] in (
-                "running",
-                "interrupted",
-                "cancelled",
-                "failed",
-            )
+            # a decision that was posted is acknowledged, and a worker appends it later
+            assert (await there.client.goals.get(goal_id))["status"] != "done"
             assert not (folder / "paid").exists()
 
 

@@ -12,7 +12,7 @@ from perdure.app import Perdure
 from perdure.app.change_feed.history_tail import PAGE_BYTES
 from perdure.app.change_feed.subscription import MAX_PENDING, Subscription
 from perdure.client import Client
-from perdure.interfaces.api.connections import Ending
+from perdure.interfaces.api.connections import CloseCode
 from perdure.interfaces.api.server import Address, Running, running
 from tests.interfaces.api.test_goals import waiting
 from tests.interfaces.api.test_streams import heard
@@ -92,7 +92,7 @@ async def test_a_socket_that_is_not_read_costs_little_and_is_closed_with_the_cod
 ) -> None:
     async with deaf(hasty, f"/ws/goals/{goal_id}") as socket:
         assert 0 < await most_buffered(hasty) <= MOST_BYTES
-        assert await code_at_the_end(socket) == Ending.RESYNC
+        assert await code_at_the_end(socket) == CloseCode.RESYNC
 
 
 async def test_a_builder_that_asks_and_does_not_read_is_closed_the_same_way(hasty: Running) -> None:
@@ -101,7 +101,7 @@ async def test_a_builder_that_asks_and_does_not_read_is_closed_the_same_way(hast
         asking = asyncio.create_task(_ask_without_end(socket))
         assert 0 < await most_buffered(hasty) <= MOST_BYTES
         asking.cancel()
-        assert await code_at_the_end(socket) == Ending.RESYNC
+        assert await code_at_the_end(socket) == CloseCode.RESYNC
 
 
 async def _ask_without_end(socket: ClientConnection) -> None:

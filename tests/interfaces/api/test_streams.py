@@ -19,7 +19,7 @@ from perdure.app.change_feed.history_tail import PAGE_BYTES
 from perdure.app.change_feed.progress import Update
 from perdure.app.change_feed.subscription import MAX_PENDING
 from perdure.client import Client
-from perdure.interfaces.api.connections import Ending
+from perdure.interfaces.api.connections import CloseCode
 from perdure.interfaces.api.server import Address, Running, running
 from perdure.interfaces.api.streams import updates
 from perdure.kernel.events import Event
@@ -142,10 +142,10 @@ async def test_all_goals_that_have_not_ended_come_first_and_then_those_that_chan
 async def test_goals_that_ended_before_somebody_listened_are_no_news(
     client: Client, server: Running, token: str
 ) -> None:
-    before = [(await ended(client, (await client.goals.create(text="true"))["id"]))["id"] for _ in range(3)]
+    before = [(await ended(client, (await client.goals.create(command="true"))["id"]))["id"] for _ in range(3)]
     async with opened(server, token, "/ws/events") as socket:
         assert (await heard(socket))["type"] == "goals"
-        new = (await client.goals.create(text="true"))["id"]
+        new = (await client.goals.create(command="true"))["id"]
         frames = [await heard(socket)]
         while (frames[-1]["goal"]["id"], frames[-1]["goal"]["status"]) != (new, "done"):
             frames.append(await heard(socket))
@@ -154,7 +154,7 @@ async def test_goals_that_ended_before_somebody_listened_are_no_news(
 
 
 async def test_a_stream_is_asked_for_in_any_spelling(client: Client, known: httpx.AsyncClient) -> None:
-    goal = await ended(client, (await client.goals.create(text="true"))["id"])
+    goal = await ended(client, (await client.goals.create(command="true"))["id"])
     for headers in ([("Accept", "Text/Event-Stream")], [("Accept", "text/html"), ("Accept", "text/event-stream")]):
         answer = await known.get(f"/api/v1/goals/{goal['id']}/events", headers=headers)
         assert answer.headers["content-type"].startswith("text/event-stream")
@@ -174,7 +174,7 @@ async def test_what_is_open_is_closed_when_the_server_ends(client: Client, serve
     goal = await client.goals.create(plan=ASKS)
     await waiting(client, goal["id"])
     async with opened(server, token, f"/ws/goals/{goal['id']}?after_seq=2") as socket:
-        server.surface.lines.end_all(Ending.SHUTDOWN)
+        server.surface.connections.end_all(CloseCode.SHUTDOWN)
         with pytest.raises(ConnectionClosed) as closed:
             await heard(socket)
     assert closed.value.rcvd is not None
@@ -226,7 +226,7 @@ async def test_who_has_missed_too_much_is_told_to_connect_again(server: Running,
         with pytest.raises(ConnectionClosed) as closed:
             await heard(socket)
     assert closed.value.rcvd is not None
-    assert closed.value.rcvd.code == Ending.RESYNC
+    assert closed.value.rcvd.code == CloseCode.RESYNC
 
 
 @pytest.mark.parametrize(
@@ -294,8 +294,8 @@ async def test_no_more_of_a_history_is_held_for_a_connection_than_a_page_or_one_
     outputs = "".join(f"  - id: s{n}\n    exec: [printf, '%200000d', '1']\n" for n in range(6))
     goal = await client.goals.create(plan=f"goal: much\nsteps:\n{outputs}")
     last = [event["seq"] async for event in client.goals.follow(goal["id"])][-1]
-    with server.surface.lines.open() as line:
-        found = [events_of(page) async for page in updates(server.surface, line, goal["id"], 0)]
+    with server.surface.connections.open() as connection:
+        found = [events_of(page) async for page in updates(server.surface, connection, goal["id"], 0)]
     sizes = [sum(len(event.payload) for event in page) for page in found]
     assert max(sizes) > PAGE_BYTES // 2
     assert all(size <= PAGE_BYTES or len(page) == 1 for page, size in zip(found, sizes, strict=True))

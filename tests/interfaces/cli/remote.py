@@ -77,17 +77,17 @@ class Both:
 
     def remote(self, *arguments: str) -> int:
         """Call a command with the server."""
-        return self.perdure(*arguments, "--url", self.url)
+        return self.perdure("--url", self.url, *arguments)
 
     def local(self, *arguments: str) -> int:
         """Call a command with the home."""
-        return self.perdure(*arguments, "--home", str(self.home))
+        return self.perdure("--home", str(self.home), *arguments)
 
     def remote_json(self, *arguments: str) -> Any:
         """Return the object of a command with the server, which the environment names."""
         with self._environment.context() as environment:
             environment.setenv("PERDURE_URL", self.url)
-            self.perdure(*arguments, "--json")
+            self.perdure("--json", *arguments)
         assert self.perdure.err == ""
         return json.loads(self.perdure.out)
 
@@ -95,7 +95,7 @@ class Both:
         """Return the object of a command with the home, which the environment names."""
         with self._environment.context() as environment:
             environment.setenv("PERDURE_HOME", str(self.home))
-            self.perdure(*arguments, "--json")
+            self.perdure("--json", *arguments)
         assert self.perdure.err == ""
         return json.loads(self.perdure.out)
 

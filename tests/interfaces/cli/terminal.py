@@ -35,7 +35,7 @@ class Terminal:
         return code
 
     def json(self, *arguments: str) -> Any:
-        self(*arguments, "--json")
+        self("--json", *arguments)
         assert self.err == ""
         return json.loads(self.out)
 

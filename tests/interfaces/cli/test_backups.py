@@ -115,7 +115,7 @@ def test_a_backup_leaves_the_home_as_it_was(home: Path, archive: Path) -> None:
 def test_a_backup_never_replaces_a_file(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("taken").write_text("mine")
     assert run(["db", "backup", "taken", "--home", str(home)]) == 4
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert Path("taken").read_text() == "mine"
     assert [path.name for path in Path.cwd().iterdir()] == ["taken"]
 

@@ -27,7 +27,7 @@ def ada(perdure: Terminal, bots: Path) -> Path:
 
 def test_no_bots_is_a_sentence(perdure: Terminal) -> None:
     assert perdure("bot", "list") == 0
-    assert perdure.out == "There are no bots yet. `perdure new` makes one.\n"
+    assert perdure.out == "There are no bots yet. `perdure new` creates one.\n"
 
 
 def test_bots_are_listed(perdure: Terminal, ada: Path) -> None:
@@ -81,7 +81,7 @@ def test_the_purpose_that_a_bot_was_made_for_is_shown(perdure: Terminal) -> None
 
 def test_a_bot_is_shown_with_its_version_its_purpose_and_what_it_holds_to(perdure: Terminal, ada: Path) -> None:
     assert perdure("bot", "show", ada.name) == 0
-    assert re.search(r"^version +1, made \d{4}-\d\d-\d\dT[\d:]{8} \(UTC\)$", perdure.out, re.MULTILINE)
+    assert re.search(r"^version +1, created \d{4}-\d\d-\d\dT[\d:]{8} \(UTC\)$", perdure.out, re.MULTILINE)
     assert re.search(r"^for +You are a coding assistant\. Work mainly in Python: ", perdure.out, re.MULTILINE)
     assert re.search(r"^holds to +Ask before you change files: ", perdure.out, re.MULTILINE)
     shown = perdure.json("bot", "show", "ada")
@@ -94,7 +94,7 @@ def test_a_line_is_explained_by_its_question_and_answer(perdure: Terminal, ada: 
     lines = (ada / "SOUL.md").read_text().splitlines()
     number = next(n for n, line in enumerate(lines, 1) if "Ask before you change files" in line)
     assert perdure("bot", "explain", "ada", f"SOUL.md:{number}") == 0
-    assert "asked: Which rules must it hold to? Answered: Ask before it changes files" in perdure.out
+    assert "asked: Which rules must it keep to? Answered: Ask before it changes files" in perdure.out
     found = perdure.json("bot", "explain", "ada", f"SOUL.md:{number}")
     assert (found["source"]["kind"], found["answer"]) == ("answer", "Ask before it changes files")
     (ada / "SOUL.md").write_text("\n".join([*lines, "By hand."]))
@@ -123,7 +123,7 @@ def test_a_rollback_is_a_new_version_and_keeps_hand_edits_beside(perdure: Termin
     soul = ada / "SOUL.md"
     soul.write_text(soul.read_text() + "\nBy hand.\n")
     assert perdure("bot", "rollback", "ada", "1") == 0
-    assert "ada is what it was in version 1; that is version 3.\n" in perdure.out
+    assert "Restored version 1 of ada as version 3.\n" in perdure.out
     assert "SOUL.md.old has your text: the file was edited by hand after version 1.\n" in perdure.out
     assert perdure.json("bot", "show", "ada")["name"] == "Ada"
     found = perdure.json("bot", "versions", "ada")["versions"]
@@ -152,7 +152,7 @@ def test_a_rollback_keeps_an_edit_made_between_two_versions_beside_and_says_so(p
     assert (soul.read_text(), (ada / "SOUL.md.old").read_text()) == (before, edited)
     assert "By hand." in edited
     assert perdure("bot", "rollback", "ada", "2") == 0
-    assert perdure.out == "ada is what it was in version 2; that is version 4.\n"
+    assert perdure.out == "Restored version 2 of ada as version 4.\n"
     assert perdure("bot", "rollback", "ada", "1") == 0
     assert "SOUL.md.old-2 has your text: the file was edited by hand after version 1.\n" in perdure.out
 
@@ -173,7 +173,7 @@ def test_a_file_that_cannot_be_read_is_named(perdure: Terminal, ada: Path, text:
     assert "ada" in perdure.out
     assert perdure("bot", "rollback", "ada", "1") == 0
     assert perdure("bot", "verify", "ada") == 0
-    assert perdure.out == "ada is well.\n"
+    assert perdure.out == "ada: no problems found.\n"
 
 
 def test_a_link_out_of_the_folder_is_not_followed(perdure: Terminal, ada: Path, tmp_path: Path) -> None:
@@ -194,15 +194,22 @@ def test_a_bot_goes_into_one_file_and_comes_back_as_another(perdure: Terminal, a
     assert perdure.out.startswith(f"Wrote {Path.cwd() / 'ada.bot'}: ")
     assert Path("ada.bot").stat().st_mode & 0o777 == 0o600
     assert perdure("bot", "import", "ada.bot") == 0
-    assert perdure.out.startswith("Ada is here: ada-2, version 1.\nThere was a bot ada already; it was not changed,")
+    assert perdure.out.startswith("Ada was imported: ada-2, version 1.\nThe slug ada belongs to an existing bot, which")
     assert f"  {bots / 'ada-2' / 'SOUL.md'}\n" in perdure.out
-    assert "Look at it: perdure bot show ada-2\n" in perdure.out
+    assert "Show it:    perdure bot show ada-2\n" in perdure.out
     assert (bots / "ada-2" / "SOUL.md").read_text() == (ada / "SOUL.md").read_text()
     assert perdure.json("bot", "import", "ada.bot")["result"]["bot_slug"] == "ada-3"
     for slug in ("ada", "ada-2", "ada-3"):
         assert perdure("bot", "delete", slug, "--yes") == 0
     assert perdure("bot", "import", "ada.bot") == 0
-    assert "There was a bot" not in perdure.out
+    assert "existing bot" not in perdure.out
+
+
+def test_an_export_without_a_file_name_is_named_after_the_bot(perdure: Terminal, ada: Path) -> None:
+    assert perdure("bot", "export", ada.name) == 0
+    assert perdure.out.startswith(f"Wrote {Path.cwd() / 'ada.bot'}: ")
+    assert zipfile.is_zipfile("ada.bot")
+    assert perdure("bot", "export", ada.name) == 4
 
 
 def test_an_export_replaces_nothing_unless_told_and_then_only_when_it_is_whole(

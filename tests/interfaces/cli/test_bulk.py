@@ -25,7 +25,7 @@ def asking(perdure: Terminal, count: int) -> list[str]:
 
 
 def test_goals_are_cancelled_by_filter_and_the_others_stay(perdure: Terminal) -> None:
-    perdure("run", "true")
+    perdure("run", "--", "true")
     goals = asking(perdure, 6)
     assert perdure("goal", "cancel", "--status", "waiting", "--yes") == 0
     assert perdure.out == "6 goals cancelled.\n"
@@ -51,7 +51,7 @@ def test_an_id_or_a_filter_is_needed_and_not_both(perdure: Terminal, words: list
 
 @pytest.mark.parametrize(("typed", "code"), [("n", 1), ("y", 0)])
 def test_a_terminal_is_asked(perdure: Terminal, monkeypatch: pytest.MonkeyPatch, typed: str, code: int) -> None:
-    perdure("run", "true")
+    perdure("run", "--", "true")
     monkeypatch.setattr(sys, "stdin", Screen(f"{typed}\n"))
     monkeypatch.setattr(sys, "stderr", screen := Screen())
     assert run(["goal", "delete", "--status", "done"]) == code
@@ -61,19 +61,19 @@ def test_a_terminal_is_asked(perdure: Terminal, monkeypatch: pytest.MonkeyPatch,
 
 
 def test_what_cannot_be_deleted_is_refused_with_its_reason_and_the_rest_is_deleted(perdure: Terminal) -> None:
-    perdure("run", "true")
+    perdure("run", "--", "true")
     (origin,) = asking(perdure, 1)
     perdure("goal", "fork", origin, "--at", "2")
     perdure("goal", "cancel", origin)
     assert perdure("goal", "delete", "--all", "--yes") == 1
-    assert perdure.out.startswith("1 goal deleted.\nRefused: 1 goal.\n")
+    assert perdure.out.startswith("1 goal deleted.\nRejected: 1 goal.\n")
     assert f"\n  {origin} has a fork, " in perdure.out
     told = perdure.json("goal", "delete", "--status", "cancelled", "--yes")
     assert (told["done"], [each["code"] for each in told["refused"]]) == ([], ["conflict"])
 
 
 def test_goals_are_deleted_by_age(perdure: Terminal) -> None:
-    perdure("run", "true")
+    perdure("run", "--", "true")
     assert perdure.json("goal", "delete", "--older-than", "1d", "--yes") == {"done": [], "refused": []}
     assert perdure("goal", "delete", "--older-than", "1 day", "--yes") == 2
     assert len(perdure.goals()) == 1
@@ -104,9 +104,9 @@ def test_a_goal_that_changed_since_it_was_counted_is_refused(perdure: Terminal) 
 
 
 def test_failed_goals_are_retried_by_filter_and_one_that_fails_again_is_reported_as_failed(perdure: Terminal) -> None:
-    assert perdure("run", "cat one.txt") == 1
-    assert perdure("run", "cat two.txt") == 1
-    assert perdure("run", "true") == 0
+    assert perdure("run", "--", "cat", "one.txt") == 1
+    assert perdure("run", "--", "cat", "two.txt") == 1
+    assert perdure("run", "--", "true") == 0
     Path("one.txt").write_text("1")
     assert perdure("goal", "retry", "--status", "failed", "--yes", "--reason", "fixed", "--json") == 1
     told = json.loads(perdure.out)
@@ -123,8 +123,8 @@ def test_failed_goals_are_retried_by_filter_and_one_that_fails_again_is_reported
 
 
 def test_a_bulk_retry_counts_what_became_of_the_goals_and_names_those_that_failed(perdure: Terminal) -> None:
-    assert perdure("run", "cat one.txt") == 1
-    assert perdure("run", "cat two.txt") == 1
+    assert perdure("run", "--", "cat", "one.txt") == 1
+    assert perdure("run", "--", "cat", "two.txt") == 1
     two = perdure.goals()[0]
     Path("one.txt").write_text("1")
     assert perdure("goal", "retry", "--all", "--yes") == 1
@@ -141,8 +141,8 @@ def test_a_goal_that_waits_after_a_bulk_retry_is_counted_as_waiting(perdure: Ter
 
 
 def test_the_examples_before_a_confirmation_are_aligned(perdure: Terminal) -> None:
-    perdure("run", "true")
-    perdure("run", "false")
+    perdure("run", "--", "true")
+    perdure("run", "--", "false")
     perdure("goal", "delete", "--all", "--yes")
     _, failed, done = perdure.err.splitlines()
     assert failed.index("  false") == done.index("  true")
@@ -151,4 +151,4 @@ def test_the_examples_before_a_confirmation_are_aligned(perdure: Terminal) -> No
 def test_a_key_or_a_limit_is_for_one_retried_goal(perdure: Terminal) -> None:
     for words in (["--key", "k"], ["--max-iterations", "3"], ["--jsonl"]):
         assert perdure("goal", "retry", "--all", "--yes", *words) == 2
-        assert "for one goal" in perdure.err
+        assert "to one goal" in perdure.err

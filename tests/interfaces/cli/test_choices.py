@@ -24,6 +24,18 @@ def test_choices_are_listed_removed_and_cleared(perdure: Terminal) -> None:
     assert perdure.json("bot", "show", "ada")["tone"] == "formal"
 
 
+def test_a_choice_and_its_bot_are_listed_with_the_same_purpose(perdure: Terminal) -> None:
+    forged(perdure, "plan the meals of our family", "--yes")
+    assert perdure("bot", "list") == 0
+    assert "family and household" in perdure.out
+    slug = perdure.out.splitlines()[1].split()[0]
+    assert perdure("choice", "list") == 0
+    assert "family and household" in perdure.out
+    assert perdure("bot", "delete", slug, "--yes") == 0
+    assert perdure("choice", "list") == 0
+    assert "simple utility" in perdure.out, "of a deleted bot, the category is known"
+
+
 def test_a_bot_is_deleted_with_its_choices(perdure: Terminal) -> None:
     forged(perdure, answers=coding("Ada"))
     forged(perdure, answers=coding("Eve"))

@@ -70,8 +70,8 @@ def test_steps_and_open_calls_of_the_goal_are_offered(
 def test_tags_of_goals_are_offered_once(
     perdure: Terminal, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    perdure("run", "true", "--tag", "nightly", "--tag", "eu")
-    perdure("run", "true", "--tag", "nightly")
+    perdure("run", "--tag", "nightly", "--tag", "eu", "--", "true")
+    perdure("run", "--tag", "nightly", "--", "true")
     for command in ("goal list", "goal cancel", "run true"):
         assert set(offered(f"perdure {command} --tag ", monkeypatch, capsys)) == {"nightly", "eu"}
     assert offered("perdure goal list --tag n", monkeypatch, capsys) == ["nightly"]

@@ -34,6 +34,7 @@ def test_every_setting_is_shown_with_its_origin(
         "goals.cancel_grace_s": ("60", "default"),
         "model.default": ("", "default"),
         "model.fallbacks": ("", "default"),
+        "chat.bot": ("assistant", "default"),
         "policy.preset": ("ask", "default"),
         "policy.rules": ("[]", "default"),
         "memory.enabled": ("true", "default"),

@@ -66,7 +66,7 @@ def test_a_fork_whose_parent_is_marked_deleted_is_damaged(perdure: Terminal, goa
     fork = perdure.json("goal", "fork", goal, "--at", "1")["id"]
     edit(f"UPDATE goals SET deleted_at = 1 WHERE id = '{goal}'")
     assert ask(perdure, verb, fork) == 7
-    assert f"{fork} is a fork of {goal}, which is not there" in perdure.err
+    assert f"{fork} is a fork of {goal}, which no longer exists" in perdure.err
 
 
 EDITS = {
@@ -156,7 +156,7 @@ def test_something_posted_that_cannot_be_read_is_damaged(
 
 def test_a_damaged_goal_is_listed_and_deleted_by_force(perdure: Terminal, goal: str) -> None:
     edit("UPDATE events SET payload = replace(payload, 'Sure', 'Pure') WHERE type = 'action'")
-    assert perdure("run", "true") == 0
+    assert perdure("run", "--", "true") == 0
     assert perdure("goal", "cancel", goal) == 7
     assert f"perdure goal delete {goal} --force" in perdure.err
     assert perdure("goal", "delete", goal, "--yes") == 4

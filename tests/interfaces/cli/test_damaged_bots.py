@@ -29,7 +29,7 @@ def ask(perdure: Terminal, *command: str) -> int:
 def test_files_of_another_form_are_damaged(perdure: Terminal, ada: str, verb: list[str], other: str) -> None:
     edit(f"UPDATE bot_versions SET files = '{other}', state = 'pending'")
     assert ask(perdure, "bot", *verb) == 7
-    assert "files of ada, version 1, is not what was written" in perdure.err
+    assert "files of ada, version 1, is damaged" in perdure.err
     assert ask(perdure, "bot", "list") == 0
     assert ask(perdure, "bot", "delete", ada, "--yes") == 0
 
@@ -50,7 +50,7 @@ def test_parts_of_another_form_are_damaged(
 ) -> None:
     edit(f"UPDATE bot_versions SET {column} = '{other}'")
     assert ask(perdure, "bot", *verb) == 7
-    assert f"{column} of {ada}, version 1, is not what was written" in perdure.err
+    assert f"{column} of {ada}, version 1, is damaged" in perdure.err
 
 
 @pytest.mark.parametrize("exchange", ['"x"', "-5", "[]"])
@@ -66,7 +66,7 @@ def test_a_version_whose_texts_are_not_what_was_kept_is_not_brought_to_disk(perd
     before = soul.read_text()
     edit("UPDATE bot_versions SET files = replace(files, 'name: Ada', 'name: Eve') WHERE number = 1")
     assert ask(perdure, "bot", "rollback", ada, "1") == 7
-    assert "by their SHA-256" in perdure.err
+    assert "do not match their SHA-256" in perdure.err
     edit("UPDATE bot_versions SET files = replace(files, 'name: Ada', 'name: Eve'), state = 'pending' WHERE number = 2")
     assert ask(perdure, "bot", "show", ada) == 7
     assert soul.read_text() == before

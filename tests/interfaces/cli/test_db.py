@@ -159,12 +159,12 @@ def test_verify_finds_a_new_database_in_order(database: Path, capsys: pytest.Cap
     found = answer(capsys, "db", "verify")
     assert (found["ok"], found["location"], found["problems"]) == (True, str(database), [])
     assert run(["db", "verify"]) == 0
-    assert capsys.readouterr().out == f"{database} is in order.\n"
+    assert capsys.readouterr().out == f"{database}: no problems found.\n"
 
 
 def test_verify_without_a_database_finds_and_makes_none(database: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["db", "verify"]) == 3
-    assert f"There is no database at {database}" in capsys.readouterr().err
+    assert f"No database at {database}" in capsys.readouterr().err
     assert not database.parent.exists()
 
 
@@ -239,7 +239,7 @@ def test_an_unknown_kind_of_database_is_wrong_usage(
     monkeypatch.setenv("PERDURE_DATABASE_URL", "mysql://me:hunter2@host/x")
     assert run(["db", command]) == 2
     said = capsys.readouterr().err
-    assert "'mysql' are not known" in said
+    assert "unknown kind of database 'mysql'" in said
     assert "hunter2" not in said
 
 

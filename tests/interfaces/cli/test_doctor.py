@@ -144,7 +144,7 @@ def test_a_missing_git_is_a_warning(
 
 
 def test_the_doctor_looks_at_the_memory(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert checks(capsys)["memory"]["detail"] == f"{home / 'state' / 'memory.jsonl'} is not there yet"
+    assert checks(capsys)["memory"]["detail"] == f"{home / 'state' / 'memory.jsonl'} does not exist yet"
     (home / "config.toml").write_text("[memory]\nenabled = false")
     assert checks(capsys)["memory"]["detail"] == "switched off (memory.enabled)"
     (home / "config.toml").write_text("[memory]\nmax_matches = 0")
@@ -156,7 +156,7 @@ def test_the_doctor_looks_at_the_memory(home: Path, capsys: pytest.CaptureFixtur
 
 
 DEFAULTS = (
-    ("", "", "ok", "none is configured; `perdure model list` shows what can be"),
+    ("", "", "ok", "none is configured; `perdure model list` shows the supported models"),
     ("openai:m", "", "warn", "openai:m needs a key: perdure model login openai"),
     ("openai:m", "sk-canary-5f1d", "ok", "openai:m, key from environment OPENAI_API_KEY"),
     ("ollama:m", "", "ok", "ollama:m, no key"),

@@ -29,7 +29,7 @@ def tampering(database: Path) -> Iterator[sqlite3.Connection]:
 
 def test_no_drafts_is_a_sentence(perdure: Terminal) -> None:
     assert perdure("draft", "list") == 0
-    assert perdure.out == "There are no drafts. `perdure new` begins one.\n"
+    assert perdure.out == "There are no drafts. `perdure new` starts one.\n"
 
 
 def test_drafts_are_listed_the_newest_change_first(perdure: Terminal) -> None:
@@ -39,7 +39,7 @@ def test_drafts_are_listed_the_newest_change_first(perdure: Terminal) -> None:
     assert [each["session_id"] for each in drafts] == [older, newer]
     assert set(drafts[0]) == {"session_id", "initial_description", "phase", "mode", "revision", "updated_at"}
     assert perdure("draft", "ls", "--limit", "1") == 0
-    assert perdure.out.splitlines()[0].split() == ["draft", "phase", "changed", "(UTC)", "wish"]
+    assert perdure.out.splitlines()[0].split() == ["draft", "phase", "changed", "(UTC)", "description"]
     assert older in perdure.out
     assert newer not in perdure.out
 
@@ -47,9 +47,12 @@ def test_drafts_are_listed_the_newest_change_first(perdure: Terminal) -> None:
 def test_a_draft_shows_what_is_asked_with_all_options(perdure: Terminal) -> None:
     session_id = begun(perdure, said("Ada"))
     assert perdure("draft", "show", session_id) == 0
-    assert f"{WISH}\nbasics, 1 answered, revision 2\n  What should it be called? Ada\nAsked now: Which" in perdure.out
+    assert (
+        f"{WISH}\nbasics, 1 answered, revision 2\n  What should it be called? Ada\nPending question: Which"
+        in perdure.out
+    )
     assert "\n  0: Python: " in perdure.out
-    assert perdure.out.endswith(f"Go on: perdure new --resume {session_id}\n")
+    assert perdure.out.endswith(f"Resume: perdure new --resume {session_id}\n")
     shown = perdure.json("draft", "show", session_id)
     assert shown["turn"]["action"] == "ask_question"
     [exchange] = shown["conversation"]
@@ -65,7 +68,7 @@ def test_a_draft_shows_what_is_asked_with_all_options(perdure: Terminal) -> None
 def test_a_draft_at_its_end_is_shown_too(perdure: Terminal) -> None:
     session_id = begun(perdure, *coding()[:-1])
     assert perdure("draft", "show", session_id) == 0
-    assert "Asked now: Everything is known. Is it to be built?\n" in perdure.out
+    assert "Pending question: All questions are answered. Build the bot?\n" in perdure.out
 
 
 def test_resume_goes_on_where_it_was(perdure: Terminal) -> None:
@@ -78,7 +81,7 @@ def test_resume_goes_on_where_it_was(perdure: Terminal) -> None:
 def test_a_deleted_draft_is_gone_and_nobody_deletes_by_accident(perdure: Terminal) -> None:
     session_id = begun(perdure)
     assert perdure("draft", "delete", session_id) == 4
-    assert "needs a confirmation. Give --yes." in perdure.err
+    assert "needs a confirmation. Use --yes." in perdure.err
     assert perdure("draft", "delete", session_id, "--yes") == 0
     assert perdure.out == f"Deleted {session_id}.\n"
     assert perdure("draft", "show", session_id) == 3
@@ -154,7 +157,7 @@ def test_ten_thousand_drafts_are_listed_and_found(
     assert len(perdure.json("draft", "list", "--limit", "1000")["drafts"]) == 1000
     assert perdure.json("draft", "show", session_id[:13])["session_id"] == session_id
     assert perdure("draft", "show", "0000") == 4
-    assert perdure.err.startswith("perdure: More than 5 drafts have ids that begin with '0000'.")
+    assert perdure.err.startswith("perdure: More than 5 drafts have ids with the prefix '0000'.")
     assert len(perdure.err.splitlines()) == 6
     assert run(["draft", "list", "--limit", "1001"]) == 2
     capsys.readouterr()

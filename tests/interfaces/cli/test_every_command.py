@@ -10,7 +10,7 @@ import typer
 
 from perdure.errors import PerdureError
 from perdure.interfaces.cli.command import Options, command
-from perdure.interfaces.cli.command_result import Answer
+from perdure.interfaces.cli.command_result import CommandResult
 from perdure.interfaces.cli.commands import build
 from perdure.interfaces.cli.errors import run
 from perdure.interfaces.cli.shell_hints import RUN_FLOWS
@@ -140,10 +140,10 @@ def test_a_wrong_option_is_refused_by_every_command(path: Path_, capsys: pytest.
 def own_tree(seen: list[object]) -> typer.Typer:
     """A tree of one command, which remembers what it was given."""
 
-    async def look(options: Options, *, name: str, exit_code: int = 0) -> Answer:
+    async def look(options: Options, *, name: str, exit_code: int = 0) -> CommandResult:
         """Look."""
         seen.extend([options, name])
-        return Answer({"name": name}, [f"Hello {name}."], exit_code)
+        return CommandResult({"name": name}, [f"Hello {name}."], exit_code)
 
     app = typer.Typer()
     command(app, "look")(look)
@@ -163,7 +163,7 @@ def test_the_exit_code_of_an_answer_is_that_of_the_program(capsys: pytest.Captur
 
 
 def test_an_error_leaves_a_command_as_it_is() -> None:
-    async def fail(_options: Options) -> Answer:
+    async def fail(_options: Options) -> CommandResult:
         """Fail."""
         raise PerdureError("as told")
 

@@ -160,7 +160,7 @@ def test_arguments_that_make_no_sense_are_refused_before_anything_is_stored(perd
 @pytest.mark.parametrize("args", ["3", "null", "[1", "{", '{"number": 1, "number": 2}'])
 def test_what_arguments_look_like_is_said(perdure: Terminal, args: str) -> None:
     perdure("run", "--flow", "flows:twice", "--args", args)
-    assert """--args is a JSON list of arguments, such as '["2026-11-15"]', or an object""" in perdure.err
+    assert """--args must be a JSON list of arguments, such as '["2026-11-15"]', or a JSON object""" in perdure.err
 
 
 @pytest.mark.parametrize("path", ["flows.py:twice", "./flows.py:twice"])
@@ -185,8 +185,8 @@ def test_a_flow_whose_code_is_gone_is_told_before_an_answer_or_a_fork_is_made(pe
         ("flows", 3, "module:function"),
         (":twice", 2, "module:function"),
         ("flows:", 2, "module:function"),
-        ("nowhere:twice", 3, "no module nowhere"),
-        ("flows.inner:twice", 3, "no module flows.inner"),
+        ("nowhere:twice", 3, "No module nowhere"),
+        ("flows.inner:twice", 3, "No module flows.inner"),
         ("flows:gone", 3, "has no flow gone"),
         ("flows:plain", 2, "is not a flow, but a function"),
         ("flows:twice.fn", 2, "is not a flow"),
@@ -233,7 +233,7 @@ def test_a_goal_whose_module_has_gone_or_fails_is_left_as_it_is(perdure: Termina
     Path("flows.py").unlink()
     forget("flows")
     assert perdure("run", "--continue") == 3
-    assert "no module flows" in perdure.err
+    assert "No module flows" in perdure.err
     Path("flows.py").write_text("1 / 0\n")
     assert perdure("run", "--continue") == 2
     assert "line 1" in perdure.err
@@ -309,7 +309,7 @@ def test_a_flow_of_a_server_runs_in_the_current_folder_however_often_it_is_resum
 
 
 def test_arguments_need_a_flow(perdure: Terminal) -> None:
-    assert perdure("run", "true", "--args", "[]") == 2
+    assert perdure("run", "--args", "[]", "--", "true") == 2
     assert perdure("run", "--plan", "plan.yaml", "--flow", "flows:twice") == 2
 
 

@@ -45,7 +45,7 @@ def test_a_draft_is_listed_shown_by_a_prefix_and_changed_by_its_whole_id(perdure
     first, second = begun(perdure, said("Ada")), begun(perdure, wish="a timer for pasta")
     assert [each["session_id"] for each in perdure.json("draft", "list")["drafts"]] == [second, first]
     assert perdure("draft", "show", first[:4]) == 4
-    assert "2 drafts have ids that begin with" in perdure.err
+    assert "2 drafts have ids with the prefix" in perdure.err
     assert perdure.json("draft", "show", first[:-1])["question_count"] == 1
     assert perdure("draft", "resume", first[:-1], "--answers", written(coding()[1:])) == 3
     assert f"Did you mean {first}?" in perdure.err

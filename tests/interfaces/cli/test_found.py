@@ -221,7 +221,7 @@ def test_looking_does_not_wait_for_a_long_transaction(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("perdure.store.backup.exclusion._PATIENCE_S", 0.1)
-    monkeypatch.setattr("perdure.store.sqlite.file_database._PATIENCE_S", 0.05)
+    monkeypatch.setattr("perdure.store.sqlite.file_database._LOCK_WAIT_S", 0.05)
     run(["db", "migrate"])
     lock = FileLock(tmp_path / "home" / "perdure.db.lock")
     with lock:

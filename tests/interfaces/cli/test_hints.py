@@ -13,7 +13,7 @@ from perdure.app.home.system import SystemClock, SystemIds, WorkerIdentity
 from perdure.app.wire.goal_view import GoalView
 from perdure.app.wire.next_commands import NextCommand
 from perdure.interfaces.cli.command import Options
-from perdure.interfaces.cli.goals.display.hints import cut_off, failure_lines, next_lines, pasted
+from perdure.interfaces.cli.goals.display.hints import failure_lines, interrupted_lines, next_lines, pasteable_command
 from perdure.interfaces.cli.goals.display.timeline import STATE_COLUMN, timeline
 from perdure.interfaces.cli.goals.run_ui.run_ui import raise_failure
 from perdure.interfaces.cli.shell_hints import exact
@@ -60,7 +60,7 @@ def test_commands_are_for_the_same_home_which_stands_before_what_is_not_an_optio
 
 
 def test_the_command_of_a_script_is_printed_as_it_is() -> None:
-    assert pasted(OPTIONS, NextCommand("python 'a b.py'", "why")) == "python 'a b.py'"
+    assert pasteable_command(OPTIONS, NextCommand("python 'a b.py'", "why")) == "python 'a b.py'"
 
 
 def test_a_traceback_is_indented_and_cannot_change_the_terminal() -> None:
@@ -119,13 +119,13 @@ def test_the_one_problem_of_a_plan_is_told_once(perdure: Terminal) -> None:
 
 
 def test_an_ephemeral_run_that_makes_no_sense_says_one_sentence(perdure: Terminal) -> None:
-    assert perdure("run", "--ephemeral", "--timeout", "soon", "true") == 2
+    assert perdure("run", "--ephemeral", "--timeout", "soon", "--", "true") == 2
     assert len(perdure.err.splitlines()) == 1
 
 
 def test_what_was_cut_off_says_what_becomes_of_it() -> None:
     calls = [ToolCall(f"{effect}.1", effect, "exec", {}, effect) for effect in get_args(Effect)]
-    said = {line.split(".")[0]: line for line in cut_off(state_of(*calls))}
+    said = {line.split(".")[0]: line for line in interrupted_lines(state_of(*calls))}
     assert "runs it again" in said["pure"]
     assert "runs it again" in said["idempotent"]
     assert "whether it happened" in said["once"]
@@ -169,4 +169,4 @@ def test_an_open_question_is_shown_with_its_words() -> None:
 def test_a_reader_who_has_gone_is_named_as_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(BrokenPipeError):
         raise_failure(BrokenPipeError())
-    assert "has closed it, so the exit code is 1" in capsys.readouterr().err
+    assert "was closed by its reader, so the exit code is 1" in capsys.readouterr().err

@@ -17,7 +17,7 @@ from tests.interfaces.cli.interviews import WISH
 from tests.interfaces.cli.terminal import Terminal
 
 EVERY_COMMAND_THAT_OPENS_THE_DATABASE = [
-    ("run", "true"),
+    ("run", "--", "true"),
     ("run", "--list"),
     ("goal", "list"),
     ("goal", "show", "some-goal"),
@@ -51,7 +51,7 @@ def test_a_database_that_is_gone_while_its_log_is_left_is_damaged_for_every_comm
 
 
 def test_a_restore_moves_the_log_of_a_database_that_is_gone_aside(perdure: Terminal) -> None:
-    assert perdure("run", "true") == 0
+    assert perdure("run", "--", "true") == 0
     assert perdure("db", "backup", "backup.tar.gz") == 0
     home = load_settings().home
     with closing(sqlite3.connect(home / "perdure.db")) as plain:
@@ -84,7 +84,7 @@ main()
 
 def test_a_home_without_hard_links_can_be_used_in_every_way(perdure: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "link", no_links)
-    assert perdure("run", "true") == 0
+    assert perdure("run", "--", "true") == 0
     assert len(perdure.goals()) == 1
     assert perdure("new", WISH, "--yes") == 0
     assert perdure("bot", "list") == 0
@@ -121,7 +121,7 @@ def test_a_server_starts_in_a_home_without_hard_links() -> None:
     )
     assert serving.stderr is not None
     with serving.stderr:
-        assert any("Ctrl-C ends the server" in line for line in serving.stderr)
+        assert any("Ctrl-C stops the server" in line for line in serving.stderr)
         serving.send_signal(signal.SIGINT)
         serving.stderr.read()
     assert serving.wait(60) == 0

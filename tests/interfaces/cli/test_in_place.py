@@ -13,7 +13,7 @@ from perdure.app import open_ephemeral
 from perdure.app.goals.arguments.run_options import RunOptions
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.goals.run_ui.in_place import InPlace
-from perdure.interfaces.cli.goals.run_ui.run_ui import Showing, Stage
+from perdure.interfaces.cli.goals.run_ui.run_ui import RunUi, Showing
 from perdure.kernel.events import Event, GoalBegun, Head, MindSpec, OutcomeUnknown, ToolCall, seal
 from perdure.kernel.fold import apply, fold
 from tests.interfaces.cli.on_terminal import CTRL_C, CTRL_D, DOWN, ENTER, ESC, UP, Program, Start
@@ -192,7 +192,7 @@ def test_a_step_after_an_answer_can_be_interrupted(start: Start, perdure: Termin
     while not Path("begun").exists():  # in a session of its own by then, which Ctrl-C does not reach
         select.select([], [], [], 0.01)
     program.press(CTRL_C)
-    program.until("Ending after the step that runs")
+    program.until("Stopping after the running step")
     Path("go").touch()
     assert program.end()[0] in (0, 130)
     assert perdure("run", "--resume", perdure.newest()) == 0
@@ -300,11 +300,11 @@ def test_why_an_outcome_is_unknown_is_said_once_before_the_question(ready: Path)
     options = Options(json=False, home=None, verbose=True, debug=False, no_input=True)
 
     async def whys(events: list[Event]) -> list[str]:
-        stage = Stage(Showing(options))
-        stage._see(events, state)
+        ui = RunUi(Showing(options))
+        ui._see(events, state)
         async with open_ephemeral() as goals:
-            offers = InPlace(stage, goals, RunOptions())._offers(state)
-        await stage.close(is_clean=True)
+            offers = InPlace(ui, goals, RunOptions())._offers(state)
+        await ui.close(is_clean=True)
         return [offer.why for offer in offers]
 
     assert asyncio.run(whys([])) == ["Nobody knows."]

@@ -49,7 +49,7 @@ async def test_the_first_signal_stops_after_the_step_and_the_second_at_once() ->
     said: list[str] = []
     loop: Any = Loop()
     with interrupts(said, []) as taken:
-        taken.stops(loop)
+        taken.watch(loop)
         os.kill(os.getpid(), signal.SIGTERM)
         await loop.stopped.wait()
         assert not taken.forget()
@@ -64,10 +64,10 @@ async def test_a_goal_that_begins_after_the_first_signal_is_stopped_too() -> Non
     first: Any = Loop()
     late: Any = Loop()
     with interrupts([], []) as taken:
-        taken.stops(first)
+        taken.watch(first)
         os.kill(os.getpid(), signal.SIGTERM)
         await first.stopped.wait()
-        taken.stops(late)
+        taken.watch(late)
         assert late.stopped.is_set()
 
 
@@ -91,7 +91,7 @@ def test_code_that_blocks_the_event_loop_keeps_nobody_from_leaving() -> None:
         loop: Any = Loop()
         said: list[str] = []
         with Interrupts(said.append, lambda _code: left.set()) as taken:
-            taken.stops(loop)
+            taken.watch(loop)
             for _ in range(2):
                 os.kill(os.getpid(), signal.SIGTERM)
             assert left.wait(30)
@@ -124,8 +124,8 @@ async def test_the_handlers_are_as_before_when_the_run_is_over() -> None:
 async def test_while_a_prompt_is_open_the_first_signal_ends_at_once(kind: signal.Signals) -> None:
     loop: Any = Loop()
     with interrupts([], []) as taken:
-        taken.stops(loop)
-        with taken.left_to_loop():
+        taken.watch(loop)
+        with taken.delegate_to_loop():
             os.kill(os.getpid(), kind)
             with pytest.raises(asyncio.CancelledError):
                 await asyncio.sleep(60)
@@ -136,10 +136,10 @@ async def test_while_a_prompt_is_open_the_first_signal_ends_at_once(kind: signal
 async def test_after_a_prompt_the_signals_stop_the_next_run_as_before() -> None:
     loop: Any = Loop()
     with interrupts([], []) as taken:
-        with taken.left_to_loop():
+        with taken.delegate_to_loop():
             asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, lambda: None)
             asyncio.get_running_loop().remove_signal_handler(signal.SIGWINCH)
-        taken.stops(loop)
+        taken.watch(loop)
         os.kill(os.getpid(), signal.SIGTERM)
         await loop.stopped.wait()
 
@@ -152,7 +152,7 @@ async def test_a_reader_who_does_not_read_stops_nobody() -> None:
 
     writer.do(held)
     writer.do(lambda: done.append("written"))
-    waiting = asyncio.ensure_future(writer.drained())
+    waiting = asyncio.ensure_future(writer.drain())
     await asyncio.sleep(0)
     assert not waiting.done()
     gate.set()

@@ -44,4 +44,4 @@ def test_a_cancel_that_comes_too_late_is_a_conflict_that_says_how_the_goal_ended
         goal, code, error = asyncio.run(cancelled_late(identity.worker, ready, reason))
     finally:
         identity.close()
-    assert (code, error) == (4, f"perdure: {goal} has ended before it could be cancelled: {status}.\n")
+    assert (code, error) == (4, f"perdure: {goal} ended before it could be cancelled: {status}.\n")

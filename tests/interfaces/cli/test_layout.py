@@ -5,11 +5,11 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from perdure.forge.answers import OptionIndex
-from perdure.forge.interview.interview import answered, begin, begin_again
-from perdure.forge.state import BuilderState, Surroundings, Target
+from perdure.forge.interview.interview import apply_answer, start_interview, start_reconfiguration
+from perdure.forge.state import BuilderState, InterviewContext, Target
 from perdure.forge.turns import ReadyToAssemble
-from perdure.interfaces.cli.forge.layout import rows_of_config
-from perdure.interfaces.cli.prompts.layout import Choice, laid_out
+from perdure.interfaces.cli.forge.layout import config_rows
+from perdure.interfaces.cli.prompts.layout import Choice, layout_choices
 
 SOME = [Choice("Ada", "short, and easy to call"), Choice("Coding Smith", "says what it is about", "your last one")]
 texts = st.text(st.characters(exclude_categories=("Cs", "Cc", "Mn", "Me", "Cf", "Zl", "Zp")), max_size=200)
@@ -17,7 +17,11 @@ texts = st.text(st.characters(exclude_categories=("Cs", "Cc", "Mn", "Me", "Cf", 
 
 def shown(choices: list[Choice], width: int) -> list[str]:
     """The lines of a list as a terminal has them, with room for the pointer."""
-    return [line for pieces in laid_out(choices, width) for line in ("   " + "".join(t for _, t in pieces)).split("\n")]
+    return [
+        line
+        for pieces in layout_choices(choices, width)
+        for line in ("   " + "".join(t for _, t in pieces)).split("\n")
+    ]
 
 
 def test_reasons_stand_in_a_column_where_there_is_room() -> None:
@@ -60,13 +64,13 @@ def test_no_line_is_wider_than_the_terminal(choices: list[Choice], width: int) -
 def end_of(state: BuilderState) -> ReadyToAssemble:
     """Take the first option of every question."""
     while not isinstance(state.pending_turn, ReadyToAssemble):
-        state = answered(state, OptionIndex(option_index=0))
+        state = apply_answer(state, OptionIndex(option_index=0))
     return state.pending_turn
 
 
 def test_the_last_preview_shows_all_that_was_answered() -> None:
-    end = end_of(begin("s", "a research analyst for papers about bees", Surroundings()))
-    rows = dict(rows_of_config(end.config))
+    end = end_of(start_interview("s", "a research analyst for papers about bees", InterviewContext()))
+    rows = dict(config_rows(end.config))
     assert rows["purpose"] == "research"
     assert rows["field"].startswith("Work in science and medicine")
     assert rows["readers"] == "They read the results themselves and know the subject."
@@ -74,7 +78,7 @@ def test_the_last_preview_shows_all_that_was_answered() -> None:
 
 
 def test_what_is_kept_is_shown_as_what_it_is() -> None:
-    config = end_of(begin("s", "I want a coding assistant", Surroundings())).config
+    config = end_of(start_interview("s", "I want a coding assistant", InterviewContext())).config
     target = Target(bot_id="b", slug="ada", config=config.wire(), version=1)
-    again = end_of(begin_again("t", "other rules", Surroundings(), target)).config
-    assert dict(rows_of_config(again))["holds to"].startswith("Never print secrets")
+    again = end_of(start_reconfiguration("t", "other rules", InterviewContext(), target)).config
+    assert dict(config_rows(again))["holds to"].startswith("Never print secrets")

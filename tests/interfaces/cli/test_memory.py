@@ -36,7 +36,7 @@ def given(monkeypatch: pytest.MonkeyPatch, text: str | bytes) -> None:
 def test_a_record_of_flags_is_stored_as_it_was_given(terminal: Terminal) -> None:
     added = terminal.json(
         *("memory", "add", "--type", "incident", "--title", "T", "--summary", "S", "--severity", "error"),
-        *("--path", "./src/a.py", "--path", "b.py", "--fingerprint", "f", "--repo", "acme/shop", "--sha", "abc"),
+        *("--path", "./src/a.py", "--path", "b.py", "--fingerprint", "f", "--repo", "acme/shop", "--sha", "abcd"),
         *("--pr", "12", "--source", "me", "--link", "https://e.org", "--metadata", '{"a": [1]}', "--pinned"),
     )
     assert added["added"] is True
@@ -49,7 +49,7 @@ def test_a_record_of_flags_is_stored_as_it_was_given(terminal: Terminal) -> None
         "paths": ["src/a.py", "b.py"],
         "fingerprint": "f",
         "repo": "acme/shop",
-        "sha": "abc",
+        "sha": "abcd",
         "pr_number": 12,
         "source": "me",
         "links": [{"url": "https://e.org"}],
@@ -128,7 +128,7 @@ def test_an_import_with_a_taken_id_adds_the_others_and_exits_4(
     assert terminal("memory", "import", "-") == 0
     given(monkeypatch, '{"id": "mine", "type": "fact", "title": "b"}\n{"id": "new", "type": "fact"}\n')
     assert terminal("memory", "import", "-") == 4
-    assert "Line 1: the id 'mine' is taken by another record" in terminal.out
+    assert "Line 1: the id 'mine' belongs to another record" in terminal.out
     assert terminal.json("memory", "status")["records"] == 2
 
 
@@ -182,7 +182,7 @@ def test_a_look_up_with_a_damaged_index_answers(terminal: Terminal, number: int)
         (["--type", "fact", "--metadata", "{"], "--metadata is not JSON"),
         (["--type", "fact", "--metadata", "[1]"], "--metadata must be a JSON object"),
         (["--type", "fact", "-"], "not both"),
-        (["file.json"], "'file.json' was not expected"),
+        (["file.json"], "Unexpected argument 'file.json'"),
     ],
 )
 def test_what_makes_no_record_is_refused(arguments: list[str], says: str, terminal: Terminal) -> None:
@@ -421,7 +421,7 @@ def test_what_cannot_be_used_is_told_and_fails_nobody_unless_asked(terminal: Ter
     good.write_text('<testsuite><testcase name="x" file="tests/test_x.py"><failure/></testcase></testsuite>')
     bad.write_text("<testsuite>")
     assert terminal("memory", "ingest", "junit", str(bad), str(good), str(tmp_path / "missing.xml")) == 0
-    assert terminal.out.startswith("Added 1, 0 there already, 2 skipped.\n")
+    assert terminal.out.startswith("Added 1, 0 duplicates, 2 skipped.\n")
     assert "bad.xml: not used" in terminal.out
     assert terminal("memory", "ingest", "junit", str(bad), "--strict") == 1
     assert terminal("memory", "ingest", "revert", str(tmp_path)) == 0
@@ -430,8 +430,8 @@ def test_what_cannot_be_used_is_told_and_fails_nobody_unless_asked(terminal: Ter
 
 def test_how_goals_ended_is_taken_in_once(perdure: Terminal) -> None:
     Path("notes.txt").write_text("")
-    perdure("run", "cat notes.txt")
-    perdure("run", "cat notes.txt missing.txt")
+    perdure("run", "--", "cat", "notes.txt")
+    perdure("run", "--", "cat", "notes.txt", "missing.txt")
     perdure("run", "--plan", "missing.yaml")
     assert perdure.json("memory", "ingest", "goals", "--failed")["added"] == 1
     told = perdure.json("memory", "ingest", "goals")
@@ -459,7 +459,7 @@ def test_a_switched_off_memory_does_nothing_and_fails_nobody(
 
 def test_settings_of_the_memory_that_make_no_sense_break_its_commands_only(perdure: Terminal, tmp_path: Path) -> None:
     (tmp_path / "home" / "config.toml").write_text("[memory]\nretention_days = 1000\n")
-    assert perdure("run", "echo hello") == 0
+    assert perdure("run", "--", "echo", "hello") == 0
     for arguments in (INCIDENT, ("memory", "status"), ("memory", "ingest", "goals")):
         assert perdure(*arguments) == 2
         assert "memory.retention_days is '1000' (user config.toml)" in perdure.err

@@ -142,7 +142,7 @@ def listed(folder: Path) -> str:
 def test_a_folder_of_tests_that_is_not_there_is_refused(terminal: Terminal) -> None:
     Path("report.xml").write_text('<testsuite><testcase name="t" file="t.py"><failure/></testcase></testsuite>')
     assert terminal("memory", "ingest", "junit", "report.xml", "--root", "nonexist") == 2
-    assert "--root is 'nonexist', which is not a folder." in terminal.err
+    assert "--root must be a folder, got 'nonexist'." in terminal.err
 
 
 def test_an_import_can_be_lenient(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,8 +151,8 @@ def test_an_import_can_be_lenient(terminal: Terminal, monkeypatch: pytest.Monkey
     assert terminal("memory", "import", "-") == 2
     given(monkeypatch, lines % ("two", "other-2"))
     assert terminal("memory", "import", "-", "--lenient") == 0
-    assert terminal.out.startswith("Added 1, 1 there already, 1 lines are no record.\nLine 2: the line is ")
-    assert "Line 1: the id 'mine-1' is taken by another record; it was not added.\n" in terminal.out
+    assert terminal.out.startswith("Added 1, 1 duplicates, 1 invalid lines.\nLine 2: the line is ")
+    assert "Line 1: the id 'mine-1' belongs to another record; the line was not added.\n" in terminal.out
     assert terminal.json("memory", "show", "mine-1")["title"] == "one"
 
 
@@ -162,7 +162,7 @@ def test_a_forgotten_revert_stays_forgotten(terminal: Terminal, repository: GitR
     [match] = terminal.json("memory", "search", "revert")["matches"]
     assert terminal("memory", "forget", match["record"]["id"], "--yes") == 0
     assert terminal("memory", "ingest", "revert") == 0
-    assert terminal.out == "Added 0, 0 there already, 1 forgotten, 0 skipped.\n"
+    assert terminal.out == "Added 0, 0 duplicates, 1 forgotten, 0 skipped.\n"
     assert terminal.json("memory", "status")["records"] == 0
 
 
@@ -230,6 +230,34 @@ def test_a_report_is_of_the_repository_that_the_tests_ran_in(terminal: Terminal,
     assert match["record"]["repo"] == "group/acme/shop"
 
 
+def test_a_name_of_a_commit_becomes_its_id(terminal: Terminal, repository: GitRepository) -> None:
+    sha = repository.git("rev-parse", "HEAD")
+    Path("report.xml").write_text('<testsuite><testcase name="t" file="t.py"><failure/></testcase></testsuite>')
+    assert terminal("memory", "add", "--type", "lesson", "--title", "by name", "--sha", "HEAD") == 0
+    assert terminal("memory", "ingest", "junit", "report.xml", "--sha", sha[:8]) == 0
+    assert [each["sha"] for each in terminal.json("memory", "list")["records"]] == [sha, sha]
+    assert len(terminal.json("memory", "related", "--sha", sha[:10])["matches"]) == 2
+    elsewhere = "fedcba9876"
+    assert terminal("memory", "add", "--type", "lesson", "--title", "of a fork", "--sha", elsewhere) == 0
+    assert terminal.json("memory", "related", "--sha", elsewhere)["matches"][0]["record"]["sha"] == elsewhere
+    assert terminal("memory", "add", "--type", "lesson", "--title", "no commit", "--sha", "nowhere") == 3
+    assert "There is no commit 'nowhere' in this repository." in terminal.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("add", "--type", "lesson", "--title", "T", "--path", " "),
+        ("related", "--path", ""),
+        ("related", "--path", "a.py", "--apply", ""),
+    ],
+)
+@pytest.mark.usefixtures("repository")
+def test_an_empty_path_is_refused(terminal: Terminal, arguments: tuple[str, ...]) -> None:
+    assert terminal("memory", *arguments) == 2
+    assert not terminal.json("memory", "list")["records"]
+
+
 @pytest.fixture
 def shallow(repository: GitRepository, tmp_path: Path) -> Path:
     """A clone of the newest commit alone."""
@@ -250,10 +278,32 @@ def test_a_shallow_clone_is_named_as_the_reason(
     assert "This is a shallow clone, which may lack it." in terminal.err
     given(monkeypatch, "")
     assert terminal("memory", "related", "--paths-from", "-", "--apply", "body.md") == 2
-    assert "This is a shallow clone: `git diff A...B` needs a commit that both have." in terminal.err
+    assert "This is a shallow clone: `git diff A...B` needs a common ancestor." in terminal.err
     report = terminal.json("memory", "ingest", "revert")
-    assert report["added"] == 1
+    assert (report["added"], report["skipped"]) == (0, 1), "neither without paths nor with those of the whole tree"
     assert "is a shallow clone: only its newest commits were read." in report["errors"][0]
-    [record] = terminal.json("memory", "search", "revert")["matches"]
-    assert "paths" not in record["record"], "not those of the whole tree"
+    assert "skipped, because its paths cannot be read." in report["errors"][1]
     assert terminal("memory", "ingest", "revert", "--strict") == 1
+
+
+def test_a_revert_that_a_shallow_clone_skipped_is_stored_with_its_paths_after_a_fetch(
+    shallow: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(shallow)
+    assert terminal.json("memory", "ingest", "revert")["skipped"] == 1
+    subprocess.run(["git", "fetch", "-q", "--unshallow"], check=True)
+    report = terminal.json("memory", "ingest", "revert", "--strict")
+    assert (report["added"], report["errors"]) == (1, [])
+    [record] = terminal.json("memory", "list")["records"]
+    assert record["paths"] == ["shop/cart.py"]
+
+
+@pytest.mark.usefixtures("repository")
+@pytest.mark.parametrize("listed_path", ["../x.py", "shop/../../x.py"])
+def test_a_listed_path_that_leads_out_of_the_repository_is_refused(
+    terminal: Terminal, tmp_path: Path, listed_path: str
+) -> None:
+    paths = tmp_path / "paths"
+    paths.write_text(f"shop/cart.py\n{listed_path}\n")
+    assert terminal("memory", "related", "--paths-from", str(paths)) == 2
+    assert f"has the path {listed_path!r}, which leads out of the repository." in terminal.err

@@ -105,8 +105,8 @@ def test_a_model_is_tried(server: ModelServer, capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("status", "said"),
     [
-        (401, "openai:m answered with status 401: No. perdure model login openai"),
-        (404, "openai:m answered with status 404: No. perdure model list"),
+        (401, "openai:m answered with status 401: No. Run `perdure model login openai`."),
+        (404, "openai:m answered with status 404: No. Run `perdure model list`."),
         (503, "openai:m answered with status 503: No."),
     ],
 )
@@ -121,7 +121,7 @@ def test_a_model_that_does_not_answer_is_exit_code_8(
 def test_without_a_model_it_is_said_how_to_connect_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["model", "test"]) == 8
     assert capsys.readouterr().err.replace("\n", " ") == (
-        "perdure: No model is configured. Connect one: perdure model login …"
+        "perdure: No model is configured. Connect one with `perdure model login PROVIDER`."
         " To run a command: perdure run -- echo hello "
     )
     assert run(["model", "default"]) == 0
@@ -155,7 +155,7 @@ main()
         (
             ["model", "test", "openai:m"],
             8,
-            "needs the extra 'models', which is not installed. pip install 'perdure[models]'",
+            "needs the extra 'models', which is not installed. Run `pip install 'perdure[models]'`.",
         ),
         (["model", "test", "anthropic:m"], 8, "pip install 'perdure[anthropic]'"),
         (["model", "test", "groq:m"], 8, "pip install 'perdure[models]' 'pydantic-ai-slim[groq]'"),
@@ -183,14 +183,14 @@ def test_without_the_packages_every_command_works_or_says_what_to_install(
 def test_the_default_is_set_and_shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["model", "default", "openai:gpt-4.1-mini"]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "Goals that name no model ask openai:gpt-4.1-mini from now on.",
+        "Goals that name no model use openai:gpt-4.1-mini from now on.",
         "It needs a key:",
         "  perdure model login openai",
     ]
     assert answered(capsys, "default") == {"default": "openai:gpt-4.1-mini"}
     monkeypatch.setenv("PERDURE_MODEL", "ollama:qwen3")
     assert run(["model", "default", "openai:gpt-5"]) == 0
-    assert "The variable PERDURE_MODEL is set, and counts more." in capsys.readouterr().out
+    assert "The variable PERDURE_MODEL is set, and takes precedence." in capsys.readouterr().out
     assert run(["model", "default", "gpt-5"]) == 2
 
 
@@ -207,7 +207,9 @@ print(sorted(packages & {name.partition(".")[0] for name in sys.modules}), file=
 """
 
 
-@pytest.mark.parametrize("arguments", [["--version"], ["goal", "list"], ["model", "default"], ["run", "echo hello"]])
+@pytest.mark.parametrize(
+    "arguments", [["--version"], ["goal", "list"], ["model", "default"], ["run", "--", "echo", "hello"]]
+)
 def test_commands_that_ask_no_model_import_none_of_its_packages(arguments: list[str]) -> None:
     command = [sys.executable, "-c", LOADED, *arguments]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)

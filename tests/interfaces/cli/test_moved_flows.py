@@ -80,7 +80,7 @@ def test_a_flow_that_was_moved_under_its_function_name_is_resumed(perdure: Termi
     goal = parked(perdure, "moved_from:main")
     move(ready)
     assert perdure("goal", "resume", goal) == 3
-    assert "no module moved_from" in perdure.err
+    assert "No module moved_from" in perdure.err
     assert "`imports` (which is empty)" in perdure.err
     assert "--import MODULE or the setting `imports`" in perdure.err
     assert perdure("goal", "answer", goal, "yes", "--resume", "--import", "moved_to") == 0
@@ -136,7 +136,7 @@ def test_a_module_that_is_named_is_found_in_the_current_folder_last(
 def test_a_flow_is_run_by_its_name(perdure: Terminal, ready: Path) -> None:
     write(ready, "moved_from", "old", options='(name="report")')
     assert perdure("run", "--flow", "report") == 3
-    assert "There is no flow 'report' here. Name it as module:function, or name the module" in perdure.err
+    assert "No flow 'report' is loaded. Name it as module:function, or name the module" in perdure.err
     goal = parked(perdure, "report", "--import", "moved_from")
     assert [each["id"] for each in perdure.goals("--flow", "report")] == [goal]
     forget("moved_from")
@@ -146,7 +146,7 @@ def test_a_flow_is_run_by_its_name(perdure: Terminal, ready: Path) -> None:
 @pytest.mark.parametrize(
     ("module", "code", "said"),
     [
-        ("nowhere", 3, "no module nowhere"),
+        ("nowhere", 3, "No module nowhere"),
         ("a/b", 2, "names of modules separated by commas"),
         ("moved_from:main", 2, "names of modules"),
         ("broken_module", 2, "ZeroDivisionError"),

@@ -14,8 +14,8 @@ from perdure.app import open_home
 from perdure.app.builder.sessions import SessionView
 from perdure.errors import Conflict
 from perdure.interfaces.cli.command import Options
-from perdure.interfaces.cli.forge.asking import Listed
-from perdure.interfaces.cli.forge.interview import interview
+from perdure.interfaces.cli.forge.askers import AnswerList
+from perdure.interfaces.cli.forge.interview import run_interview
 from perdure.interfaces.cli.remote.ports.builder import BuilderPorts
 from perdure.settings import load_settings
 from tests.interfaces.cli.interviews import (
@@ -67,9 +67,8 @@ def test_a_person_is_told_what_was_made_and_how_to_go_on(perdure: Terminal, bots
         f"  {bots}/ada/SOUL.md\n  {bots}/ada/IDENTITY.md\n  {bots}/ada/USER.md\n"
         "  skills: code-review, code-generation\n"
         f"  model: {MODEL}, temperature 0.2, up to 4096 tokens\n"
-        "Look at it: perdure bot show ada\nChange it:  perdure new --reconfigure ada\n"
-        "There is no chat yet: you cannot talk to it here. Give its prompt to a model or an agent of your own:\n"
-        "  perdure bot show ada --prompt\n"
+        "Talk to it: perdure chat ada\nShow it:    perdure bot show ada\n"
+        "Change it:  perdure new --reconfigure ada\n"
     )
 
 
@@ -132,8 +131,10 @@ def test_answers_that_run_out_keep_the_draft_and_say_what_is_asked(perdure: Term
     told = perdure.err
     (draft,) = perdure.json("draft", "list")["drafts"]
     again = f"perdure new --resume {draft['session_id']}"
-    assert told.startswith("perdure: The answers have run out. Asked now: Which language does it work with most?")
-    assert f"Nothing is lost; go on with: {again}\n" in told
+    assert told.startswith(
+        "perdure: The list has no more answers. Pending question: Which language does it work with most?"
+    )
+    assert f"Nothing is lost. Resume with: {again}\n" in told
     assert "\n  0: Python: " in told
     assert perdure(*shlex.split(again)[1:], "--yes") == 0
     assert perdure.out.startswith("Ada is ready")
@@ -142,7 +143,7 @@ def test_answers_that_run_out_keep_the_draft_and_say_what_is_asked(perdure: Term
 def test_the_command_to_go_on_names_the_home_that_was_used(perdure: Terminal, tmp_path: Path) -> None:
     home = str(tmp_path / "another home")
     assert perdure("new", WISH, "--answers", written([]), "--home", home) == 2
-    again = perdure.err.partition("go on with: ")[2].splitlines()[0]
+    again = perdure.err.partition("Resume with: ")[2].splitlines()[0]
     assert shlex.split(again)[-2:] == ["--home", home]
     assert perdure(*shlex.split(again)[1:], "--yes") == 0
 
@@ -150,14 +151,14 @@ def test_the_command_to_go_on_names_the_home_that_was_used(perdure: Terminal, tm
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        ({"option_index": 9}, "There is no option 9; there are 0 to "),
-        ({"option_index": "0"}, "The value of option_index is not right."),
-        ({"confirm": True}, "That does not answer the pending turn."),
+        ({"option_index": 9}, "There is no option 9; the options are 0 to "),
+        ({"option_index": "0"}, "The value of option_index is not valid."),
+        ({"confirm": True}, "The answer does not fit the pending turn."),
         ({"free_text": " \n"}, "The answer is empty."),
         ({"free_text": "a\0b"}, "The answer contains control characters."),
         ({"free_text": "\ud800"}, "The answer contains a lone surrogate"),
         ({"free_text": "a" * 300}, "The answer does not fit name: String should have at most 120 characters."),
-        ("back", "This is the first phase; there is nothing before it."),
+        ("back", "This is the first phase; there is no earlier one."),
         (None, "That is not an answer."),
         ([[[]]], "That is not an answer."),
     ],
@@ -166,7 +167,7 @@ def test_the_command_to_go_on_names_the_home_that_was_used(perdure: Terminal, tm
 def test_a_wrong_answer_keeps_the_draft_and_names_the_exact_command(perdure: Terminal, answer: Any, why: str) -> None:
     assert perdure("new", WISH, "--answers", written([answer, *coding()])) == 2
     assert perdure.err.startswith(f"perdure: Answer 1 of the list: {why}")
-    again = perdure.err.partition("go on with: ")[2].splitlines()[0]
+    again = perdure.err.partition("Resume with: ")[2].splitlines()[0]
     assert perdure(*shlex.split(again)[1:], "--answers", written(coding())) == 0
 
 
@@ -201,12 +202,12 @@ def test_answers_come_from_a_pipe_too_and_a_named_one_is_refused(perdure: Termin
 @pytest.mark.parametrize("arguments", [[], ["--no-input"], ["--resume"], ["--reconfigure", "ada"]], ids=str)
 def test_without_a_terminal_somebody_has_to_answer(perdure: Terminal, arguments: list[str]) -> None:
     assert perdure("new", *arguments) == 2
-    assert perdure.err.startswith("perdure: There is no terminal to ask on. Give the answers with --answers FILE")
+    assert perdure.err.startswith("perdure: There is no terminal to ask on. Pass the answers with --answers FILE")
 
 
 def test_a_wish_must_be_said_where_nobody_can_be_asked(perdure: Terminal) -> None:
     assert perdure("new", "--yes") == 2
-    assert "Say what the bot is for" in perdure.err
+    assert "Describe the bot: perdure new" in perdure.err
     assert perdure("new", "", "--yes") == 2
     assert perdure("new", "\x1b[2J", "--yes") == 2
     assert "\x1b" not in perdure.err
@@ -228,7 +229,7 @@ def test_resume_takes_the_newest_draft_or_the_one_that_is_named(perdure: Termina
 def test_a_beginning_that_several_ids_share_is_told_with_some_of_them(perdure: Terminal) -> None:
     ids = [begun(perdure, wish=f"{WISH} {number}") for number in range(3)]
     assert perdure("draft", "show", ids[0][:4]) == 4
-    assert perdure.err.startswith(f"perdure: 3 drafts have ids that begin with '{ids[0][:4]}'. Type more of it.\n")
+    assert perdure.err.startswith(f"perdure: 3 drafts have ids with the prefix '{ids[0][:4]}'. Type a longer prefix.\n")
     assert f"  {ids[1]}  {WISH} 1\n" in perdure.err
 
 
@@ -236,14 +237,14 @@ def test_a_session_that_is_over_says_what_it_has_made(perdure: Terminal) -> None
     session_id = begun(perdure, said("Ada"))
     assert perdure("new", "--resume", session_id, "--yes") == 0
     assert perdure("new", "--resume", session_id, "--yes") == 3
-    assert "it has made version 1 of the bot ada" in perdure.err
+    assert "it made version 1 of the bot ada" in perdure.err
 
 
 def test_resume_and_reconfigure_are_two_things(perdure: Terminal) -> None:
     assert perdure("new", "--resume", "--reconfigure", "ada", "--yes") == 2
 
 
-class Rival(Listed):
+class Rival(AnswerList):
     """A list of answers, whose session somebody else answers first."""
 
     def __init__(self, answers: list[Any], rival: Any) -> None:
@@ -260,10 +261,8 @@ async def test_who_answers_second_is_shown_what_is_asked_now(ready: Path) -> Non
     options = Options(json=False, home=str(ready / "own"), verbose=False, debug=False, no_input=True)
     async with open_home(load_settings({"home": options.home})) as p:
         session = await p.forge.start(WISH)
-        with pytest.raises(
-            Conflict, match="is at revision 2 by now.*Asked now: Which language.*go on with: "
-        ) as raised:
-            await interview(
+        with pytest.raises(Conflict, match="has revision 2.*Pending question: Which language.*Resume with: ") as raised:
+            await run_interview(
                 options, BuilderPorts(p.forge, p.forge, p.forge, None), session, Rival([SECOND], p.forge.answer)
             )
         assert raised.value.current == (await p.forge.get(session.session_id)).wire()
@@ -289,6 +288,27 @@ def test_reconfigure_keeps_id_slug_hand_edits_and_skills_and_adds_one_version(pe
     assert [each["number"] for each in perdure.json("bot", "versions", "ada")["versions"]] == [2, 1]
 
 
+def test_a_rule_added_by_hand_and_one_added_by_forge_are_both_in_the_file(perdure: Terminal, bots: Path) -> None:
+    forged(perdure, answers=coding())
+    soul = bots / "ada" / "SOUL.md"
+    soul.write_text(f"{soul.read_text()}- Never touch the folder vendor.\n")
+    assert perdure("new", "--reconfigure", "ada", "also never push to main", "--yes") == 0
+    assert "+- Never push to main.\n" in perdure.err
+    assert "- Never push to main.\n- Never touch the folder vendor.\n" in soul.read_text()
+    assert not (bots / "ada" / "SOUL.md.new").exists()
+
+
+def test_a_conflict_with_hand_edits_is_reported_with_the_name_of_the_file(perdure: Terminal, bots: Path) -> None:
+    forged(perdure, answers=coding())
+    soul = bots / "ada" / "SOUL.md"
+    soul.write_text(f"{soul.read_text()}which I mean.\n")
+    assert perdure("new", "--reconfigure", "ada", "also never push to main", "--yes") == 0
+    assert "Your edits of SOUL.md conflict with the change" in perdure.err
+    assert "Nothing would change" not in perdure.err
+    assert "SOUL.md lacks a part of the change" in perdure.out
+    assert "- Never push to main.\n" in (bots / "ada" / "SOUL.md.new").read_text()
+
+
 def test_reconfigure_shows_a_diff_before_it_is_confirmed(perdure: Terminal) -> None:
     forged(perdure, answers=coding())
     answers = [said("name"), said("Ada II")]
@@ -305,7 +325,7 @@ def test_a_bot_that_was_changed_meanwhile_is_not_overwritten(perdure: Terminal) 
     assert perdure("new", "--reconfigure", "ada", "--answers", written([said("name"), said("Late")])) == 2
     forged(perdure, "--reconfigure", "ada", answers=[said("name"), said("Early"), YES])
     assert perdure("new", "--resume", "--yes") == 4
-    assert "was changed since this conversation began" in perdure.err
+    assert "was changed since this session began" in perdure.err
     assert perdure.json("bot", "show", "ada")["name"] == "Early"
 
 
@@ -424,7 +444,7 @@ def test_a_change_said_in_words_is_applied(perdure: Terminal, bots: Path, reques
 def test_a_reconfiguration_that_changes_nothing_makes_no_version(perdure: Terminal, request_text: str) -> None:
     forged(perdure, answers=coding(tone=said("friendly")))
     assert perdure("new", "--reconfigure", "ada", request_text, "--yes") == 0
-    assert "Nothing has changed; version 1 stays.\n" in perdure.out
+    assert "Nothing changed; version 1 stays current.\n" in perdure.out
     assert ("names no tone" in perdure.out) == (request_text in ("less formal, please", "bake bread"))
     assert len(perdure.json("bot", "versions", "ada")["versions"]) == 1
     assert len(perdure.json("choice", "list")["choices"]) == 1
@@ -457,9 +477,9 @@ def test_answers_speak_of_the_person_in_the_third_person(perdure: Terminal, bots
 
 def test_purposes_and_categories_are_shown_by_their_title(perdure: Terminal) -> None:
     forged(perdure, "a timer for pasta")
-    for noun, title in (("bot", "everyday tasks"), ("choice", "simple utility")):
+    for noun in ("bot", "choice"):
         assert perdure(noun, "list") == 0
-        assert title in perdure.out
+        assert "everyday tasks" in perdure.out
         assert "_" not in perdure.out
     assert perdure.json("bot", "list")["bots"][0]["category"] == "simple_utility"
 

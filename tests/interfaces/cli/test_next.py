@@ -40,12 +40,12 @@ def test_the_command_line_and_http_name_the_same_commands(perdure: Terminal, kin
 
 
 def test_an_ephemeral_goal_has_no_next_commands(perdure: Terminal) -> None:
-    assert perdure.json("run", "--ephemeral", "false")["next"] == []
+    assert perdure.json("run", "--ephemeral", "--", "false")["next"] == []
 
 
 def test_the_json_names_the_home_that_was_given(perdure: Terminal, tmp_path: Path) -> None:
     home = ("--home", str(tmp_path / "home"))
-    ran = perdure.json("run", "false", *home)
+    ran = perdure.json("run", *home, "--", "false")
     commands = [{"command": f"perdure goal retry {ran['id']} --home {home[1]}", "why": ran["next"][0]["why"]}]
     assert ran["next"] == perdure.json("goal", "show", ran["id"], *home)["next"] == commands
     assert perdure.json("goal", "list", *home)["goals"][0]["next"][0]["command"] == commands[0]["command"]

@@ -85,7 +85,7 @@ def test_a_goal_at_its_limit_says_the_same_everywhere(perdure: Terminal) -> None
 
 
 def test_an_ephemeral_goal_has_the_same_keys(perdure: Terminal) -> None:
-    assert perdure.json("run", "--ephemeral", "true").keys() == GoalDetail.__annotations__.keys()
+    assert perdure.json("run", "--ephemeral", "--", "true").keys() == GoalDetail.__annotations__.keys()
 
 
 async def lists_over_http() -> tuple[list[Goal], list[Goal]]:

@@ -98,7 +98,7 @@ def test_a_new_home_is_made_looked_at_backed_up_and_restored(home: Path, tmp_pat
 def test_an_error_ends_the_process_with_its_exit_code(home: Path) -> None:
     done = perdure("db", "verify")
     assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr.startswith(f"perdure: There is no database at {home / 'perdure.db'}.")
+    assert done.stderr.startswith(f"perdure: No database at {home / 'perdure.db'}.")
 
 
 def test_verbose_speaks_on_standard_error_only(home: Path) -> None:
@@ -249,6 +249,7 @@ def test_the_demo_kills_resumes_decides_and_retries_in_sixty_lines(place: Path, 
     assert re.search(r"\$ perdure goal retry \S+\n  lamp,9.99\n", done.stdout)
     assert done.stdout.count("How should it speak?") == 2, "asked, killed, and asked again"
     assert "Ada is ready after 7 questions" in done.stdout
+    assert "  The check found the charge in the ledger, so the step was not run again.\n" in done.stdout
     assert str(place) not in done.stdout
     assert list(place.iterdir()) == []
     assert not any(folder.exists() for folder in (home, tmp_path / "mine", tmp_path / "user")), "no log either"

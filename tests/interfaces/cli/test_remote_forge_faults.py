@@ -92,8 +92,8 @@ def test_the_command_that_resumes_is_printed(both: Both) -> None:
     with serving_requests(both.url, 3) as url:
         assert both.perdure("new", WISH, "--answers", written(coding()), "--url", url) == 8
         said_last = both.perdure.err
-    assert "Every answer that was taken is kept." in said_last
-    command = shlex.split(said_last.rpartition("Resume: ")[2])
+    assert "All accepted answers are stored." in said_last
+    command = shlex.split(said_last.rpartition("Resume with: ")[2])
     assert command[:3] == ["perdure", "new", "--resume"]
     assert command[-2:] == ["--url", url]
     assert both.remote(*command[1:-2], "--answers", written(coding()[1:])) == 0
@@ -112,7 +112,7 @@ def test_commands_of_skills_say_that_they_need_the_home(
 ) -> None:
     monkeypatch.setenv("PERDURE_URL", "http://127.0.0.1:1")
     assert perdure(*command.split()) == 2
-    assert "Give --home, or unset PERDURE_URL" in perdure.err
+    assert "Use --home, or unset PERDURE_URL" in perdure.err
 
 
 def test_nothing_is_made_where_the_command_was_typed(ada: Both) -> None:

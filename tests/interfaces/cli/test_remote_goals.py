@@ -55,7 +55,7 @@ def waiting(both: Both, waits_for: WaitsFor) -> str:
 
 
 def test_a_command_runs_at_the_server_and_is_followed_here(both: Both) -> None:
-    assert both.remote("run", "echo hello") == 0
+    assert both.remote("run", "--", "echo", "hello") == 0
     assert both.perdure.out == "hello\n"
     assert "step command: done" in both.perdure.err
     [goal] = both.same_json("goal", "list")["goals"]
@@ -64,7 +64,7 @@ def test_a_command_runs_at_the_server_and_is_followed_here(both: Both) -> None:
 
 
 def test_a_goal_is_shown_and_watched_alike_from_both_sides(both: Both) -> None:
-    goal = goal_of(both, "echo hello", "--tag", "ci")
+    goal = goal_of(both, "--tag", "ci", "--", "echo", "hello")
     assert both.same_json("goal", "show", goal["id"]) == goal
     assert both.same_json("goal", "show", goal["id"][:-2])["id"] == goal["id"]
     assert both.same_json("goal", "watch", goal["id"]) == goal
@@ -79,24 +79,24 @@ def test_a_goal_is_shown_and_watched_alike_from_both_sides(both: Both) -> None:
 
 
 def test_a_run_ends_with_the_code_of_its_goal(both: Both) -> None:
-    assert both.remote("run", "false") == 1
-    assert both.remote("run", "false", "--json") == 1
+    assert both.remote("run", "--", "false") == 1
+    assert both.remote("run", "--json", "--", "false") == 1
     Path("plan.yaml").write_text(ASKS)
     assert both.remote("run", "--plan", "plan.yaml", "--max-iterations", "1") == 6
 
 
 def test_a_policy_is_that_of_the_goal(both: Both) -> None:
-    goal = goal_of(both, "echo hello", "--policy", "read-only")
+    goal = goal_of(both, "--policy", "read-only", "--", "echo", "hello")
     begun = json.loads(both.local_json("goal", "export", goal["id"])["lines"][0])
     assert begun["payload"]["policy"]["preset"] == "read-only"
-    assert both.remote("run", "echo hello", "--policy", "nonsense") == 2
+    assert both.remote("run", "--policy", "nonsense", "--", "echo", "hello") == 2
 
 
 def test_a_key_starts_one_goal(both: Both) -> None:
-    first = goal_of(both, "echo once", "--key", "ci-7")
-    assert goal_of(both, "echo once", "--key", "ci-7") == first
+    first = goal_of(both, "--key", "ci-7", "--", "echo", "once")
+    assert goal_of(both, "--key", "ci-7", "--", "echo", "once") == first
     assert both.same_json("goal", "show", "key:ci-7") == first
-    assert both.remote("run", "echo another", "--key", "ci-7") == 4
+    assert both.remote("run", "--key", "ci-7", "--", "echo", "another") == 4
     assert both.remote("goal", "show", "key:ci-8") == 3
 
 
@@ -169,7 +169,7 @@ def test_a_signal_is_sent_once_with_its_key(both: Both) -> None:
 
 def test_a_failed_goal_is_retried(both: Both) -> None:
     here = shlex.quote(str(Path("ready").absolute()))
-    goal = goal_of(both, f"sh -c 'test -e {here} && echo now'")
+    goal = goal_of(both, "--", "sh", "-c", f"test -e {here} && echo now")
     assert goal["status"] == "failed"
     Path("ready").touch()
     assert both.remote("goal", "retry", goal["id"], "--reason", "it is there") == 0
@@ -178,7 +178,7 @@ def test_a_failed_goal_is_retried(both: Both) -> None:
 
 
 def test_a_goal_is_forked_and_the_fork_resumed(both: Both) -> None:
-    goal = goal_of(both, "echo hello")
+    goal = goal_of(both, "--", "echo", "hello")
     fork = both.remote_json("goal", "fork", goal["id"], "--before", "command")
     assert fork["forked_from"]["goal_id"] == goal["id"]
     assert both.same_json("goal", "show", fork["id"])["status"] == "interrupted"
@@ -195,7 +195,7 @@ def test_several_goals_are_not_changed_at_once(both: Both) -> None:
 @pytest.mark.parametrize("command", ["goal replay x", "goal export x", "goal delete x", "goal diff x y"])
 def test_commands_that_need_the_home_say_so(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*command.split(), "--url", "http://127.0.0.1:1"]) == 2
-    assert "Leave out --url" in capsys.readouterr().err
+    assert "Omit --url" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_commands_that_need_the_home_say_so(command: str, capsys: pytest.Capture
     [("--ephemeral",), ("--jobs", "2"), ("--yes",), ("--import", "json")],
 )
 def test_options_of_a_run_here_are_refused(options: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["run", "echo hello", *options, "--url", "http://127.0.0.1:1"]) == 2
+    assert run(["run", *options, "--url", "http://127.0.0.1:1", "--", "echo", "hello"]) == 2
     assert options[0] in capsys.readouterr().err
 
 
@@ -329,5 +329,5 @@ def test_the_commands_of_the_page_work(both: Both, monkeypatch: pytest.MonkeyPat
     lines = "".join(re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL)).splitlines()
     assert len(lines) == 19
     for line in lines:
-        words = shlex.split(line.replace("$(git rev-parse HEAD)", "abc"))
+        words = shlex.split(line.replace("$(git rev-parse HEAD)", "abc1234"))
         assert both.perdure(*words[1:]) == 0, line

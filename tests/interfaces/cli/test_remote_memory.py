@@ -94,12 +94,12 @@ def test_a_record_is_updated_and_forgotten(both: Both) -> None:
 
 def test_a_report_of_tests_is_read_here_and_taken_in_there_once(both: Both) -> None:
     Path("report.xml").write_text(JUNIT)
-    assert both.remote_json("memory", "ingest", "junit", "report.xml", "--sha", "abc")["added"] == 1
-    again = both.same_json("memory", "ingest", "junit", "report.xml", "--sha", "abc")
+    assert both.remote_json("memory", "ingest", "junit", "report.xml", "--sha", "abcd")["added"] == 1
+    again = both.same_json("memory", "ingest", "junit", "report.xml", "--sha", "abcd")
     assert (again["added"], again["duplicates"]) == (0, 1)
     [failure] = both.same_json("memory", "list")["records"]
     assert both.remote("memory", "forget", failure["id"], "--yes") == 0
-    assert both.same_json("memory", "ingest", "junit", "report.xml", "--sha", "abc")["forgotten"] == 1
+    assert both.same_json("memory", "ingest", "junit", "report.xml", "--sha", "abcd")["forgotten"] == 1
 
 
 def test_related_history_is_put_into_a_file_here(both: Both) -> None:
@@ -113,7 +113,7 @@ def test_related_history_is_put_into_a_file_here(both: Both) -> None:
 @pytest.mark.parametrize("command", ["verify", "repair", "rebuild", "compact", "export", "import x", "ingest goals"])
 def test_commands_that_need_the_files_say_so(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["memory", *command.split(), "--url", "http://127.0.0.1:1"]) == 2
-    assert "Leave out --url" in capsys.readouterr().err
+    assert "Omit --url" in capsys.readouterr().err
 
 
 @contextmanager
@@ -122,3 +122,22 @@ def _stdin(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> Iterator
     with (folder / "input").open() as file, monkeypatch.context() as patch:
         patch.setattr("sys.stdin", file)
         yield
+
+
+def test_pins_are_listed_and_removed_on_both_sides(both: Both) -> None:
+    assert both.same_json("memory", "pins", "ada") == {"pins": [], "bytes": 0, "max_bytes": 4096}
+    pinned = ("--source", "bot:ada", "--fingerprint", "pin:ada", "--metadata", '{"bot": "ada"}', "--pinned")
+    first, second = (added(both, "--title", f"Lesson {number}", *pinned) for number in (1, 2))
+    added(both, "--title", "Not pinned", "--source", "bot:ada")
+    added(both, "--title", "Of another", "--source", "bot:eve", "--fingerprint", "pin:eve", "--pinned")
+    found = both.same_json("memory", "pins", "ada")
+    assert [pin["id"] for pin in found["pins"]] == [first, second]
+    assert 0 < found["bytes"] < found["max_bytes"]
+    assert both.remote_json("memory", "pins", "ada", "--remove", first)["removed"] == first
+    assert [pin["id"] for pin in both.same_json("memory", "pins", "ada")["pins"]] == [second]
+    assert both.local_json("memory", "pins", "ada", "--remove", second)["removed"] == second
+    assert both.same_json("memory", "pins", "ada")["pins"] == []
+    titles = {record["title"] for record in both.same_json("memory", "list")["records"]}
+    assert titles == {"Lesson 1", "Lesson 2", "Not pinned", "Of another"}
+    assert both.remote("memory", "pins", "ada", "--remove", first) == 3
+    assert f"ada has not pinned '{first}'" in both.perdure.err

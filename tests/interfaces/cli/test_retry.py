@@ -91,7 +91,7 @@ def test_the_same_key_retries_once(perdure: Terminal, failed: str) -> None:
 
 
 def test_a_goal_that_is_done_is_refused_with_the_fork_in_the_same_home(perdure: Terminal) -> None:
-    assert perdure("run", "true") == 0
+    assert perdure("run", "--", "true") == 0
     goal = perdure.newest()
     home = str(Path.cwd().parent / "home")
     assert perdure("goal", "retry", goal, "--home", home) == 4

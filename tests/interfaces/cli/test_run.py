@@ -26,9 +26,8 @@ def plan(ready: Path) -> Path:
 
 
 def test_a_command_prints_its_output_and_nothing_else_on_standard_output(perdure: Terminal) -> None:
-    assert perdure("run", "printf 'a b'") == 0
+    assert perdure("run", "--", "printf", "a b") == 0
     assert perdure.out == "a b"
-    assert "run as a command" in perdure.err
     assert "step command: done in" in perdure.err
 
 
@@ -40,19 +39,19 @@ def test_what_a_tool_complains_about_goes_to_standard_error(perdure: Terminal) -
 
 
 def test_a_command_that_fails_ends_with_one_and_tells_its_own_code(perdure: Terminal) -> None:
-    goal = perdure.json("run", "sh -c 'exit 7'")
+    goal = perdure.json("run", "--", "sh", "-c", "exit 7")
     assert goal["status"] == "failed"
     assert goal["output"]["exit_code"] == 7
 
 
 def test_the_goal_of_run_is_the_goal_of_the_list(perdure: Terminal) -> None:
-    goal = perdure.json("run", "true")
+    goal = perdure.json("run", "--", "true")
     (listed,) = perdure.goals()
     assert {**goal, **listed, "output": goal["output"], "tokens": goal["tokens"]} == goal
 
 
 def test_events_come_as_lines_and_nothing_else(perdure: Terminal) -> None:
-    assert perdure("run", "true", "--jsonl") == 0
+    assert perdure("run", "--jsonl", "--", "true") == 0
     assert perdure.err == ""
     assert [event["type"] for event in perdure.events] == ["goal", "action", "tool_output", "termination"]
     assert [event["seq"] for event in perdure.events] == [1, 2, 3, 4]
@@ -67,7 +66,7 @@ def test_a_resumed_run_tells_only_of_its_own_events(perdure: Terminal, plan: Pat
 
 
 def test_a_goal_that_has_ended_is_told_again_and_left_as_it_is(perdure: Terminal) -> None:
-    perdure("run", "echo hello")
+    perdure("run", "--", "echo", "hello")
     before = perdure.goals()
     goal_id = perdure.newest()
     for arguments in (["run", "--resume", goal_id], ["goal", "resume", goal_id]):
@@ -126,26 +125,32 @@ def test_what_fits_nothing_is_refused_and_changes_nothing(
     ("arguments", "code"),
     [
         ([], 2),
-        (["a", "--list"], 2),
+        (["--list", "--", "a"], 2),
+        (["a", "b"], 2),
+        (["--"], 2),
+        (["a", "--ephemeral"], 2),
+        (["--bot", "ada", "--", "a"], 2),
+        (["--model", "openai:x", "--shell", "a"], 2),
+        (["--plan", "plan.yaml", "--", "a"], 2),
         (["a", "--plan", "plan.yaml"], 2),
         (["--continue", "--resume", "x"], 2),
         (["--list", "--jsonl"], 2),
         (["--list", "--max-tokens", "5"], 2),
-        (["a", "--json", "--jsonl"], 2),
-        (["--plan", "plan.yaml", "--shell"], 2),
+        (["--json", "--jsonl", "--", "a"], 2),
+        (["--plan", "plan.yaml", "--shell", "a"], 2),
         (["--resume", "x", "--ephemeral"], 2),
-        (["a", "--jobs", "0"], 2),
-        (["a", "--max-iterations", "0"], 2),
-        (["a", "--budget-usd", "nan"], 2),
-        (["a", "--budget-usd", "-1"], 2),
-        (["a", "--timeout", "soon"], 2),
-        (["a", "--timeout", "0s"], 2),
-        (["'unfinished"], 2),
+        (["--jobs", "0", "--", "a"], 2),
+        (["--max-iterations", "0", "--", "a"], 2),
+        (["--budget", "nan", "--", "a"], 2),
+        (["--budget", "-1", "--", "a"], 2),
+        (["--timeout", "soon", "--", "a"], 2),
+        (["--timeout", "0s", "--", "a"], 2),
+        (["--", ""], 2),
         (["--plan", "nowhere.yaml"], 3),
         (["--plan", "."], 3),
         (["--resume", "nothing"], 3),
         (["--continue"], 3),
-        (["no-such-program-anywhere"], 1),
+        (["--", "no-such-program-anywhere"], 1),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
 )
@@ -157,12 +162,12 @@ def test_bad_input_has_its_exit_code_and_one_sentence(perdure: Terminal, argumen
 
 
 @pytest.mark.parametrize("name", ["plan.yaml", "plan.yml"])
-def test_a_plan_file_is_not_run_as_a_command(perdure: Terminal, name: str) -> None:
+def test_a_plan_file_is_not_a_text_for_a_model(perdure: Terminal, name: str) -> None:
     Path(name).write_text("goal: g\nsteps: [{id: a, exec: 'true'}]")
     assert perdure("run", name) == 2
     assert perdure.err == f"perdure: {name} is a file. To run it as a plan: perdure run --plan {name}\n"
     assert perdure.goals() == []
-    assert perdure("run", f"cat {name}") == 0
+    assert perdure("run", "--", "cat", name) == 0
 
 
 def test_a_plan_comes_from_a_shell_pipe_too_and_a_named_one_is_refused(perdure: Terminal) -> None:
@@ -224,8 +229,8 @@ def test_continue_takes_the_newest_goal_of_this_folder(
 
 def test_goals_are_listed_by_their_status(perdure: Terminal, plan: Path) -> None:
     perdure("run", "--plan", str(plan))
-    perdure("run", "true")
-    perdure("run", "false")
+    perdure("run", "--", "true")
+    perdure("run", "--", "false")
     assert [goal["mind"] for goal in perdure.goals("--status", "waiting")] == ["plan"]
     assert [goal["text"] for goal in perdure.goals("--status", "done")] == ["true"]
     assert [goal["text"] for goal in perdure.goals("--status", "failed")] == ["false"]
@@ -263,7 +268,7 @@ def test_cancel_ends_a_goal_once(perdure: Terminal, plan: Path) -> None:
 
 
 def test_replay_prints_the_timeline_and_a_hash(perdure: Terminal) -> None:
-    perdure("run", "echo hello")
+    perdure("run", "--", "echo", "hello")
     first = perdure.json("goal", "replay", "20")["state_hash"]
     assert perdure("goal", "replay", "20") == 0
     assert f"State hash: {first}" in perdure.out
@@ -271,7 +276,7 @@ def test_replay_prints_the_timeline_and_a_hash(perdure: Terminal) -> None:
 
 
 def test_replay_names_an_event_that_was_tampered_with(perdure: Terminal) -> None:
-    perdure("run", "echo hello")
+    perdure("run", "--", "echo", "hello")
     with closing(sqlite3.connect(Path(os.environ["PERDURE_HOME"]) / "perdure.db")) as plain, plain:
         plain.execute("DROP TRIGGER events_are_never_changed")
         plain.execute("UPDATE events SET payload = replace(payload, 'hello', 'jello') WHERE seq = 3")
@@ -285,10 +290,10 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 def test_an_ephemeral_goal_leaves_no_trace(perdure: Terminal, tmp_path: Path) -> None:
     before = tree(tmp_path)
-    assert perdure("run", "--ephemeral", "echo hello") == 0
+    assert perdure("run", "--ephemeral", "--", "echo", "hello") == 0
     assert perdure.out == "hello\n"
     assert tree(tmp_path) == before
-    assert perdure("run", "--ephemeral", "echo hello", "--home", str(tmp_path / "new")) == 0
+    assert perdure("run", "--ephemeral", "--home", str(tmp_path / "new"), "--", "echo", "hello") == 0
     assert tree(tmp_path) == before
 
 
@@ -310,5 +315,5 @@ def test_words_of_a_goal_send_no_escapes(perdure: Terminal) -> None:
 
 
 def test_the_output_of_a_tool_is_left_as_it_is_where_no_terminal_is(perdure: Terminal) -> None:
-    assert perdure("run", "printf '\\033[31m\\r\\n'") == 0
+    assert perdure("run", "--", "printf", "\\033[31m\\r\\n") == 0
     assert perdure.out == "\x1b[31m\r\n"

@@ -85,7 +85,7 @@ def test_a_flow_is_run_once_and_what_it_returned_is_printed_again(perdure: Termi
 
 LONG = "x" * 600
 STARTS = {
-    "command": ["true"],
+    "command": ["--", "true"],
     "plan": ["--plan", "plan.yaml"],
     "flow": ["--flow", "keyed_flows:noting", "--args", f'["{LONG}a"]'],
 }
@@ -94,10 +94,10 @@ STARTS = {
 @pytest.mark.parametrize(
     ("first", "second", "said"),
     [
-        ("command", ["false"], "which is 'true', and not 'false'"),
-        ("command", ["true", "--shell"], "which is run without a shell"),
+        ("command", ["--", "false"], "which is 'true', and not 'false'"),
+        ("command", ["--shell", "true"], "which is run without a shell"),
         ("command", STARTS["plan"], "which is a command, 'true', and not a plan"),
-        ("plan", ["publish"], "which is a plan, 'publish', and not a command"),
+        ("plan", ["--", "publish"], "which is a plan, 'publish', and not a command"),
         ("plan", ["--plan", "other.yaml"], "another plan: line 5 was '  - {id: sure, ask"),
         ("plan", ["--plan", "longer.yaml"], "line 6 was '', and is '  - {id: more, exec: [true]}' now"),
         ("plan", ["--plan", "shorter.yaml"], "and is missing now"),
@@ -112,40 +112,40 @@ def test_a_key_that_started_something_else_is_refused_and_the_difference_said(
     Path("other.yaml").write_text(PLAN.replace("Publish?", "Really?"))
     Path("longer.yaml").write_text(f"{PLAN}  - {{id: more, exec: [true]}}\n")
     Path("shorter.yaml").write_text("\n".join(PLAN.split("\n")[:4]))
-    perdure("run", *STARTS[first], "--key", "k")
+    perdure("run", "--key", "k", *STARTS[first])
     before = perdure.goals()
-    assert perdure("run", *second, "--key", "k") == 4
+    assert perdure("run", "--key", "k", *second) == 4
     assert perdure.err.splitlines()[-1].startswith(f"perdure: The key 'k' started {before[0]['id']}, which ")
     assert said in perdure.err
     assert perdure.err.endswith("Nothing was run.\n")
     assert perdure.goals() == before
-    assert perdure("run", *STARTS[first], "--key", "k") in (0, 5)
+    assert perdure("run", "--key", "k", *STARTS[first]) in (0, 5)
 
 
 def test_without_a_key_or_with_another_one_each_run_is_a_goal_of_its_own(perdure: Terminal) -> None:
     for key in ([], [], ["--key", "a"], ["--key", "b"]):
-        assert perdure("run", "true", *key) == 0
+        assert perdure("run", *key, "--", "true") == 0
     assert len(perdure.goals()) == 4
 
 
 def test_the_key_of_a_deleted_goal_is_free_again(perdure: Terminal) -> None:
-    perdure("run", "true", "--key", "k")
+    perdure("run", "--key", "k", "--", "true")
     perdure("goal", "delete", perdure.newest(), "--yes")
-    assert perdure("run", "false", "--key", "k") == 1
+    assert perdure("run", "--key", "k", "--", "false") == 1
     assert [goal["text"] for goal in perdure.goals()] == ["false"]
 
 
 @pytest.mark.parametrize("key", ["", " ", "a\nb", "a\x1bb", "\udcff", "x" * 201])
 def test_a_key_that_is_none_is_refused(perdure: Terminal, key: str) -> None:
-    assert perdure("run", "true", "--key", key) == 2
-    assert "A key is a text of 1 to 200 characters" in perdure.err
+    assert perdure("run", "--key", key, "--", "true") == 2
+    assert "A key must have 1 to 200 characters and no control characters" in perdure.err
     assert perdure.goals() == []
 
 
-@pytest.mark.parametrize("others", [["--resume", "20"], ["--continue"], ["--list"], ["true", "--ephemeral"]])
+@pytest.mark.parametrize("others", [["--resume", "20"], ["--continue"], ["--list"], ["--ephemeral", "--", "true"]])
 def test_a_key_is_for_a_new_goal_that_is_kept(perdure: Terminal, others: list[str]) -> None:
-    assert perdure("run", *others, "--key", "k") == 2
-    assert "--key names the start" in perdure.err
+    assert perdure("run", "--key", "k", *others) == 2
+    assert "--key applies to a new durable goal" in perdure.err
 
 
 def test_changed_code_is_refused_by_key_with_the_fork_that_goes_on(perdure: Terminal) -> None:

@@ -28,27 +28,27 @@ def decides(monkeypatch: pytest.MonkeyPatch, ready: Path) -> Any:
 
 def test_a_policy_is_recorded_and_judges(perdure: Terminal, decides: Any) -> None:
     decides("read_file", path="a")
-    assert perdure.json("run", "true", "--policy", "read-only")["status"] == "done"
-    assert perdure("run", "true", "--no-input") == WAITS
+    assert perdure.json("run", "--policy", "read-only", "--", "true")["status"] == "done"
+    assert perdure("run", "--no-input", "--", "true") == WAITS
 
 
 def test_a_key_is_of_one_policy(perdure: Terminal, decides: Any) -> None:
     decides("exec", argv=["true"])
-    assert perdure("run", "true", "--key", "one", "--no-input") == WAITS
-    assert perdure("run", "true", "--key", "one", "--policy", "read-only") == 4
+    assert perdure("run", "--key", "one", "--no-input", "--", "true") == WAITS
+    assert perdure("run", "--key", "one", "--policy", "read-only", "--", "true") == 4
     assert "another policy" in perdure.err
-    assert perdure.json("run", "true", "--policy", "read-only")["status"] == "done"
+    assert perdure.json("run", "--policy", "read-only", "--", "true")["status"] == "done"
 
 
 @pytest.mark.parametrize(("preset", "message"), [("strict", "known are ask, read-only"), ("full", "needs the sandbox")])
 def test_an_unknown_preset_is_refused_before_anything_is_stored(perdure: Terminal, preset: str, message: str) -> None:
-    assert perdure("run", "true", "--policy", preset) == 2
+    assert perdure("run", "--policy", preset, "--", "true") == 2
     assert message in " ".join(perdure.err.split())
     assert perdure.goals() == []
 
 
 def test_the_policy_is_shown_and_a_retry_and_a_fork_change_it(perdure: Terminal) -> None:
-    assert perdure("run", "false", "--policy", "read-only") == 1
+    assert perdure("run", "--policy", "read-only", "--", "false") == 1
     (goal,) = perdure.goals()
     shown = perdure.json("goal", "show", goal["id"])
     assert shown["policy"] == {"preset": "read-only", "rules": [], "yes": False}
@@ -67,13 +67,13 @@ def test_the_policy_is_shown_and_a_retry_and_a_fork_change_it(perdure: Terminal)
 
 def test_a_policy_is_for_a_new_goal(perdure: Terminal) -> None:
     assert perdure("run", "--continue", "--policy", "ask") == 2
-    assert "--policy is for a new goal" in perdure.err
+    assert "--policy applies to a new goal" in perdure.err
 
 
 def test_yes_approves_what_a_model_wants_also_of_a_goal_that_waits(perdure: Terminal, decides: Any) -> None:
     decides("read_file", path="a")
-    assert perdure.json("run", "true", "--yes")["status"] == "done"
-    assert perdure("run", "true", "--no-input", "--key", "one") == WAITS
+    assert perdure.json("run", "--yes", "--", "true")["status"] == "done"
+    assert perdure("run", "--no-input", "--key", "one", "--", "true") == WAITS
     assert perdure.json("run", "--resume", "key:one", "--yes")["status"] == "done"
 
 
@@ -84,5 +84,5 @@ def test_yes_approves_no_program_and_no_changed_file(
     perdure: Terminal, decides: Any, tool: str, arguments: dict[str, object]
 ) -> None:
     decides(tool, **arguments)
-    assert perdure("run", "true", "--yes", "--no-input") == WAITS
+    assert perdure("run", "--yes", "--no-input", "--", "true") == WAITS
     assert not Path("b").exists()

@@ -1,7 +1,6 @@
 """What a saboteur types, leaves in a file or takes away: each time one sentence, and an exit code that fits."""
 
 import json
-import shlex
 import sys
 from pathlib import Path
 
@@ -18,7 +17,7 @@ LONG = "9" * 5_000
 @pytest.mark.parametrize(
     "command",
     [
-        ["run", "true"],
+        ["run", "--", "true"],
         ["memory", "add", "--type", "lesson", "--title", "x", "--path", "a.py"],
         ["memory", "related", "--path", "a.py"],
     ],
@@ -49,9 +48,9 @@ def test_a_config_that_python_cannot_read_is_named_without_a_traceback(
 
 def test_an_event_with_too_many_digits_is_refused(perdure: Terminal, ready: Path) -> None:
     assert ready.exists()
-    perdure("run", "true")
+    perdure("run", "--", "true")
     assert perdure("goal", "fork", perdure.newest(), "--at", LONG) == 2
-    assert "--at is the number of an event" in perdure.err
+    assert "--at must be the seq of an event" in perdure.err
 
 
 @pytest.mark.parametrize(
@@ -64,7 +63,7 @@ def test_only_the_number_of_a_choice_is_one(text: str, index: int | None) -> Non
 def test_a_step_that_prints_what_we_write_for_bytes_left_out_does_no_harm(perdure: Terminal, ready: Path) -> None:
     program = ready / "prints.py"
     program.write_text(f"print('[{LONG} bytes left out]')\nprint('x' * 2_000_000)\n")
-    assert perdure("run", shlex.join([sys.executable, str(program)])) == 0
+    assert perdure("run", "--", sys.executable, str(program)) == 0
 
 
 def test_a_pull_request_with_too_many_digits_keeps_no_other_record_out(perdure: Terminal, ready: Path) -> None:

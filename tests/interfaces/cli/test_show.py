@@ -63,7 +63,7 @@ def test_a_program_is_told_what_a_goal_waits_for(perdure: Terminal) -> None:
 
 
 def test_a_program_is_told_why_a_goal_failed_and_which_limit_it_reached(perdure: Terminal) -> None:
-    failed = perdure.json("run", "false")
+    failed = perdure.json("run", "--", "false")
     assert "exit code 1" in failed["detail"]
     assert (failed["error"]["code"], failed["error"]["traceback"]) == ("exit", None)
     begun(perdure, BRANCHES, "--json", "--max-iterations", "1")
@@ -128,9 +128,9 @@ def test_a_goal_that_sleeps_says_until_when(perdure: Terminal) -> None:
 def test_a_goal_that_sleeps_says_that_a_running_server_resumes_it(perdure: Terminal) -> None:
     with marked_as_server(load_settings().home):
         begun(perdure, "goal: nap\nsteps: [{id: nap, wait: 2h}]")
-        assert "The server that runs on this home resumes it when it is due." in perdure.err
+        assert "The server of this home resumes it when it is due." in perdure.err
     perdure("goal", "show", perdure.newest())
-    assert "No server runs on this home. `perdure serve` would resume it" in perdure.out
+    assert "No server runs on this home. Start one: `perdure serve`" in perdure.out
 
 
 def test_a_step_that_failed_says_when_it_is_tried_again() -> None:
@@ -160,7 +160,7 @@ def test_a_step_that_failed_says_when_it_is_tried_again() -> None:
 
 def test_an_empty_list_says_so(perdure: Terminal) -> None:
     perdure("run", "--list")
-    assert perdure.out == "No goals yet. Start one: perdure run 'echo hello'\n"
+    assert perdure.out == "No goals yet. Start one: perdure run -- echo hello\n"
     perdure("goal", "list", "--status", "waiting")
     assert perdure.out == "No goal matches --status waiting.\n"
 
@@ -178,26 +178,18 @@ def test_what_must_be_whole_is_never_cut(monkeypatch: pytest.MonkeyPatch, column
     assert max(len(line.rstrip()) for line in lines) <= columns
 
 
-@pytest.mark.parametrize(("arguments", "is_said"), [(["true"], True), (["--shell", "true"], False)])
-def test_who_asks_for_a_shell_knows_that_it_is_a_command(
-    perdure: Terminal, arguments: list[str], is_said: bool
-) -> None:
-    assert perdure("run", *arguments) == 0
-    assert ("No model is configured" in perdure.err) is is_said
-
-
 def test_a_word_of_the_shell_is_no_program(perdure: Terminal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert perdure("run", "cd /") == 1
+    assert perdure("run", "--", "cd", "/") == 1
     assert "use --shell" in perdure.err
-    assert perdure("run", "cdx /") == 1
+    assert perdure("run", "--", "cdx", "/") == 1
     assert "use --shell" not in perdure.err
 
 
 def test_the_key_that_started_a_goal_is_shown(perdure: Terminal, ready: Path) -> None:
     async def start() -> str:
         async with Perdure.open(ready.parent / "home") as p:
-            return (await p.goals.options(key="nightly").run("true")).id
+            return (await p.goals.options(key="nightly").run(["true"])).id
 
     goal_id = asyncio.run(start())
     perdure("goal", "show", goal_id)

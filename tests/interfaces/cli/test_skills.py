@@ -124,7 +124,7 @@ def test_a_skill_is_edited_in_an_editor(
     for name in ("EDITOR", "VISUAL"):
         monkeypatch.setenv(name, str(editor))
     code, _, out = start("skill", "edit", "money").end()
-    assert (code, out) == (0, "The skill money was changed; bots that have it keep theirs.\n")
+    assert (code, out) == (0, "The skill money was changed; existing bots keep their copy.\n")
     assert perdure.json("skill", "show", "money")["description"] == "Convert everything"
 
 

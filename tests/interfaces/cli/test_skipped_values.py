@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -90,7 +91,10 @@ def test_a_step_with_a_result_is_not_skipped_without_a_value(perdure: Terminal, 
     goal = unknown(perdure)
     before = seq(perdure, goal)
     assert perdure("goal", "decide", goal, "skip", *value) == 2
-    assert "/pay#0 returns a result that is not null: give it as JSON (--value). Nothing was recorded." in perdure.err
+    needed = "/pay#0 returns a result that is not null, of type Receipt: give it as JSON (--value)."
+    assert f"{needed} Nothing was recorded." in perdure.err
+    assert perdure("goal", "show", goal) == 0
+    assert re.search(r"decide \S+ \S+ skip --value JSON", perdure.out + perdure.err)
     assert seq(perdure, goal) == before
 
 

@@ -73,5 +73,5 @@ def test_migrate_tells_a_person_whom_to_restart(
         said = " ".join(capsys.readouterr().out.split())
         pipe.send("write")
         pipe.recv()
-    assert "use the older version and cannot write from now on; restart them" in said
+    assert "use the older version and can no longer write. Restart them" in said
     assert f"{pid} on {socket.gethostname()}." in said

@@ -72,7 +72,7 @@ def test_a_signal_with_the_same_key_is_told_once_also_after_the_end(perdure: Ter
     assert perdure("goal", "signal", waiting, "paid", "2", "--key", "b", "--resume") == 0
     assert perdure.out == "[1, 2]\n"
     assert perdure("goal", "signal", waiting, "paid", "2", "--key", "b") == 0
-    assert perdure.out == f"{waiting} was told that already, with the same key; nothing was changed.\n"
+    assert perdure.out == f"{waiting} already has a post with this key; nothing was changed.\n"
     assert perdure("goal", "signal", waiting, "paid", "3", "--key", "b") == 4
     assert perdure("goal", "signal", waiting, "paid") == 4
 
@@ -179,8 +179,8 @@ def test_a_fork_lies_on_an_event_before_the_end(perdure: Terminal, answered: str
 
 
 def test_two_runs_of_the_same_are_the_same_and_end_with_zero(perdure: Terminal) -> None:
-    perdure("run", "echo hello")
-    perdure("run", "echo hello")
+    perdure("run", "--", "echo", "hello")
+    perdure("run", "--", "echo", "hello")
     one, two = (goal["id"] for goal in perdure.goals())
     assert perdure("goal", "diff", one, two) == 0
     assert perdure.out == f"{one} and {two} have the same 4 events.\n"
@@ -206,7 +206,7 @@ def test_an_export_has_every_event_and_the_hashes_fit_by_the_lines_of_the_page(
     perdure: Terminal, asking: str, ready: Path
 ) -> None:
     perdure("goal", "fork", asking, "--at", "4", "--resume")
-    perdure("run", "printf 'ä \\033 \\177 \\342\\200\\250 \"'")
+    perdure("run", "--", "printf", 'ä \\033 \\177 \\342\\200\\250 "')
     (program,) = blocks((ROOT / "docs/how-to/export-a-history.md").read_text(), "python")
     for goal in [goal["id"] for goal in perdure.goals()]:
         file = ready / f"{goal}.jsonl"
@@ -228,14 +228,14 @@ def verified(program: str, file: Path) -> str:
 @pytest.mark.parametrize("at", ["x", "0", "-1", "1.5", "²"])
 def test_a_fork_at_what_is_no_number_says_what_is_expected(perdure: Terminal, answered: str, at: str) -> None:
     assert perdure("goal", "fork", answered, f"--at={at}") == 2
-    assert "--at is the number of an event" in perdure.err
+    assert "--at must be the seq of an event" in perdure.err
 
 
 def test_an_export_replaces_no_file_unless_it_is_forced_to(perdure: Terminal, asking: str, ready: Path) -> None:
     file = ready / "history.jsonl"
     file.write_text("mine")
     assert perdure("goal", "export", asking, "-o", str(file)) == 4
-    assert "or give --force" in perdure.err
+    assert "or use --force" in perdure.err
     assert file.read_text() == "mine"
     assert perdure("goal", "export", asking, "-o", str(file), "--force") == 0
     assert len(file.read_text().splitlines()) == 4
@@ -257,7 +257,7 @@ def test_an_export_that_finds_no_room_leaves_what_was_there(perdure: Terminal, a
 
 
 def test_a_payload_is_exported_as_it_is_stored(perdure: Terminal) -> None:
-    perdure("run", "echo hello")
+    perdure("run", "--", "echo", "hello")
     with closing(sqlite3.connect(Path(os.environ["PERDURE_HOME"]) / "perdure.db")) as plain:
         stored = [row[0] for row in plain.execute("SELECT payload FROM events ORDER BY seq")]
     perdure("goal", "export", "20")
@@ -266,7 +266,7 @@ def test_a_payload_is_exported_as_it_is_stored(perdure: Terminal) -> None:
 
 
 def test_whoever_watches_a_goal_that_has_ended_sees_it_all_and_its_exit_code(perdure: Terminal) -> None:
-    perdure("run", "sh -c 'echo out; exit 3'")
+    perdure("run", "--", "sh", "-c", "echo out; exit 3")
     assert perdure("goal", "watch", "20") == 1
     assert perdure.out == "out\n"
     assert "failed: exit 3" in perdure.err
@@ -293,6 +293,6 @@ def test_only_a_finished_goal_without_forks_is_deleted(perdure: Terminal, asking
 
 @pytest.mark.parametrize("flags", [[], ["--no-input"], ["--json"]])
 def test_where_nobody_can_be_asked_nothing_is_deleted_without_yes(perdure: Terminal, flags: list[str]) -> None:
-    perdure("run", "true")
+    perdure("run", "--", "true")
     assert perdure("goal", "delete", perdure.newest(), *flags) == 4
     assert len(perdure.goals()) == 1

@@ -15,7 +15,7 @@ RESTORE = "Restore a backup from before the damage (`perdure db restore`)"
 
 @pytest.fixture
 def goal(ready: Path, perdure: Terminal) -> str:  # noqa: ARG001 (the home that it is in)
-    assert perdure("run", "true") == 0
+    assert perdure("run", "--", "true") == 0
     return perdure.newest()
 
 
@@ -25,16 +25,16 @@ def test_verify_names_a_history_that_was_changed(perdure: Terminal, goal: str) -
     assert perdure("db", "verify", "--json") == 7
     found = json.loads(perdure.out)
     or_delete = f"or delete it (`perdure goal delete {goal} --force`)"
-    said = f"Event 1 of {goal} is not what was written: its hash does not fit. {RESTORE}, {or_delete}."
+    said = f"Event 1 of {goal} was changed: its hash does not match. {RESTORE}, {or_delete}."
     assert (found["ok"], found["problems"]) == (False, [said])
 
 
 def test_doctor_checks_a_sample_and_says_what_checks_all(perdure: Terminal, goal: str) -> None:
     found = {check["name"]: check for check in perdure.json("doctor")["checks"]}
-    assert "a sample of 1 of 1 histories is unchanged, `perdure db verify` checks all" in found["database"]["detail"]
+    assert "checked 1 of 1 histories, all valid; `perdure db verify` checks all" in found["database"]["detail"]
     edit(CHANGE)
     assert perdure("doctor") == 7
-    assert f"Event 1 of {goal} is not what was written" in " ".join(perdure.out.split())
+    assert f"Event 1 of {goal} was changed" in " ".join(perdure.out.split())
 
 
 @pytest.mark.parametrize("command", [["db", "verify"], ["doctor"], ["goal", "replay"]], ids=" ".join)
@@ -63,7 +63,7 @@ def test_a_goal_with_a_changed_event_is_shown_with_the_damage(perdure: Terminal,
     edit(CHANGE)
     assert perdure("goal", "show", goal) == 7
     assert "trUe" in perdure.out
-    assert f"perdure: Event 1 of {goal} is not what was written" in perdure.err
+    assert f"perdure: Event 1 of {goal} was changed" in perdure.err
     assert perdure("goal", "show", goal, "--json") == 7
     assert json.loads(perdure.out)["id"] == goal
     assert f"Event 1 of {goal}" in perdure.err

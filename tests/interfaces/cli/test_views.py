@@ -174,8 +174,8 @@ def test_the_events_of_a_step_are_a_range_over_all_its_tries(perdure: Terminal) 
 
 
 def test_a_list_is_filtered_by_words_and_times(perdure: Terminal) -> None:
-    perdure("run", "true")
-    perdure("run", "false")
+    perdure("run", "--", "true")
+    perdure("run", "--", "false")
     assert [each["status"] for each in perdure.goals("--status", "failed,done")] == ["failed", "done"]
     assert [each["status"] for each in perdure.goals("--status", "failed", "--status", "waiting")] == ["failed"]
     assert perdure.goals("--until", "1h") == perdure.goals("--flow", "x") == perdure.goals("--tag", "t") == []

@@ -41,7 +41,7 @@ def test_events_of_parallel_steps_are_printed_once_and_in_order(perdure: Termina
 def test_where_a_goal_stands_is_not_said_before_the_events_that_led_there(
     perdure: Terminal, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    perdure("run", "false")
+    perdure("run", "--", "false")
     goal = perdure.newest()
     options = Options(json=False, home=None, verbose=True, debug=False, no_input=True)
 

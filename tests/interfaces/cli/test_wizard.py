@@ -29,7 +29,7 @@ def test_a_bot_is_made_with_arrow_keys_other_and_back(start: Start, perdure: Ter
     program.until("? What should it be called? Ada: the 'first' 🦄")
     program.press("\x7f" * 15, ENTER)  # all but Ada
     program.until("Whatever the project uses")
-    for asked in ("Explain code", "How should it speak?", "must it hold to?", "Done", "Which model", "Which skills"):
+    for asked in ("Explain code", "How should it speak?", "must it keep to?", "Done", "Which model", "Which skills"):
         program.press(ENTER)
         program.until(asked)
     program.press(ENTER)
@@ -66,7 +66,7 @@ def test_who_leaves_is_told_how_to_come_back(start: Start, perdure: Terminal, ho
     code, shown, _ = program.end()
     (draft,) = perdure.json("draft", "list")["drafts"]
     assert code == 130
-    assert "Your answers are kept; what was only marked or typed is not. Go on where you were:" in shown
+    assert "Your answers are stored, but not the text and marks of this question. Resume with:" in shown
     assert f"new --resume {draft['session_id']}" in shown
     assert "Traceback" not in shown
 
@@ -79,7 +79,7 @@ def test_who_leaves_while_typing_is_told_too(start: Start) -> None:
     program.press("half a na", CTRL_C)
     code, shown, _ = program.end()
     assert code == 130
-    assert "Your answers are kept" in shown
+    assert "Your answers are stored" in shown
 
 
 def test_nothing_typed_leads_back_to_the_options(start: Start) -> None:
@@ -107,7 +107,7 @@ def test_a_kill_in_the_middle_loses_nothing_and_shows_the_same_question(start: S
     assert kept["question_count"] == 1
     again = start("new", "--resume")
     shown = again.until("Other…                     say it in your own words")
-    assert f"Going on: {WISH}" in shown
+    assert f"Resuming: {WISH}" in shown
     assert question(shown) == question(before)
     again.press(CTRL_C)
     assert again.end()[0] == 130
@@ -121,7 +121,7 @@ def test_an_answer_that_somebody_else_gave_first_is_shown(start: Start, perdure:
     assert perdure("draft", "resume", session_id, "--answers", written([said("Ada")])) == 2
     program.press(ENTER)
     shown = program.until("Whatever the project uses")
-    assert "is at revision 2 by now, not at 1." in shown
+    assert "has revision 2, not 1." in shown
     program.press(ENTER)
     program.until("Explain code")
     assert perdure.json("draft", "show", session_id)["turn"]["preview"]["name"] == "Ada"
@@ -219,7 +219,7 @@ def test_several_rules_are_marked_and_ones_own_added(start: Start, perdure: Term
     program.press(UP, UP, ENTER)
     assert "[x] Never call code done without a test" in program.until("» Done")
     program.press(DOWN, ENTER)
-    program.until("? Which rules must it hold to?")
+    program.until("? Which rules must it keep to?")
     program.press("Be kind", ENTER)
     program.until("» Done")
     program.press(ENTER)
@@ -301,7 +301,7 @@ def test_hostile_texts_reach_no_terminal(start: Start, perdure: Terminal) -> Non
 def test_a_dumb_terminal_is_asked_by_numbers(start: Start) -> None:
     program = start("new", WISH, term="dumb")
     asks = "A number, your own words, back or ? [1]:"
-    assert "  1. Coding Assistant: what you called it" in program.until(asks)
+    assert "  1. Coding Assistant: as in your description" in program.until(asks)
     program.press("?\n")
     assert "introduces itself by this name" in program.until(asks)
     program.press("Ada\n")
@@ -332,7 +332,7 @@ def test_a_narrow_dumb_terminal_has_its_lines_broken_between_words(start: Start)
     assert "  4. Whatever the project uses: reads the project first and\n    follows its" in shown.replace("\r", "")
     program.press(CTRL_C)
     code, shown, _ = program.end()
-    kept = "Your answers are kept; what was only marked or typed is not.\nGo on where you were:\n"
+    kept = "Your answers are stored, but not the text and marks of this\nquestion. Resume with:\n"
     assert (code, kept in shown.replace("\r", "")) == (130, True)
 
 
@@ -346,17 +346,17 @@ def test_who_leaves_a_dumb_terminal_is_told_how_to_come_back(start: Start, key: 
         program.press(key)
     code, shown, _ = program.end()
     assert code == 130
-    assert "Your answers are kept; what was only marked or typed is not. Go on where you were:" in shown
+    assert "Your answers are stored, but not the text and marks of this question. Resume with:" in shown
 
 
 def test_a_deletion_is_asked_about_on_a_terminal(start: Start, perdure: Terminal) -> None:
     session_id = begun(perdure)
     program = start("draft", "delete", session_id)
-    program.until("Delete it for good?")
+    program.until("Delete it permanently?")
     program.press("n\n")
     assert program.end()[0] == 1
     program = start("draft", "delete", session_id)
-    program.until("Delete it for good?")
+    program.until("Delete it permanently?")
     program.press("y\n")
     assert program.end()[0] == 0
     assert perdure.json("draft", "list") == {"drafts": []}

@@ -153,7 +153,7 @@ async def test_deltas_are_told_and_a_stop_keeps_what_has_arrived(world: World) -
     await asyncio.wait_for(hold.reached.wait(), 5)
     assert answers.partial() == [AnswerDelta(1, 0, "text", "hello", 0)]
     await world.store.post("goal-a", "stop", {}, key="s")
-    loops[0].look()
+    loops[0].check_inbox()
     ran = await asyncio.wait_for(task, 5)
     last = ran.state.conversation.last
     assert isinstance(last, ModelTurn)
@@ -198,7 +198,8 @@ async def test_a_prompt_is_recorded_again_only_when_it_has_changed(world: World)
 
 
 async def test_related_records_come_before_the_first_request_alone(world: World) -> None:
-    async def related() -> Sequence[Message]:
+    async def related(text: str) -> Sequence[Message]:
+        assert text == "hello"
         return [Message("the cart caches prices", "context", "memory", ("r1",))]
 
     _, model = await started(world, says("hi"), spec=CHAT, said=[HELLO], related=related)

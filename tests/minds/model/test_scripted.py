@@ -32,9 +32,9 @@ async def test_the_text_arrives_in_pieces_before_the_answer() -> None:
 
 
 async def test_a_script_can_fail_or_look_at_the_request() -> None:
-    failure = ModelFailed("auth", "The key was rejected.", model=MODEL, provider="scripted", next="Set KEY.")
+    failure = ModelFailed("auth", "The key was rejected.", model=MODEL, provider="scripted", next="perdure doctor")
     model = ScriptedModel([failure, lambda request: says(request.model), calls(("exec", {"argv": ["true"]}))])
-    with pytest.raises(ModelFailed, match=r"The key was rejected\. Set KEY\."):
+    with pytest.raises(ModelFailed, match=r"The key was rejected\. Run `perdure doctor`\."):
         await model.answer(REQUEST, noting([]))
     assert (await model.answer(REQUEST, noting([]))).parts == says(MODEL).parts
     assert (await model.answer(REQUEST, noting([]))).finish_reason == "tool_calls"

@@ -88,7 +88,7 @@ async def test_a_connection_that_breaks_during_the_commit_leaves_the_outcome_ope
             new_project("a")(tx)
             end_connections(url)
 
-        with pytest.raises(Unavailable, match="not known"):
+        with pytest.raises(Unavailable, match="is unknown"):
             await db.transaction(loses_its_connection)
         assert await db.ping()
 
@@ -113,7 +113,7 @@ async def test_a_connection_that_breaks_under_a_group_is_told_to_all_and_nothing
         with breaks:
             done = await asyncio.gather(goal.append(HELLO), *others, return_exceptions=True)
         assert [type(result) for result in done] == [Unavailable] * len(done)
-        assert all("not known" in str(result) for result in done)
+        assert all("is unknown" in str(result) for result in done)
         assert await db.state_store().load("g") == goal.events
         await goal.append(HELLO)
 

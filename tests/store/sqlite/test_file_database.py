@@ -164,7 +164,7 @@ async def test_after_a_disk_error_the_connection_is_opened_anew_and_nothing_is_r
     calls: list[str] = []
     database = await SqliteFileDatabase.open(sqlite_path, migrate=True, debug=False)
     before = database._writer._connection
-    with failpoints.armed("store.commit.before", failing_disk(calls)), pytest.raises(Unavailable, match="not known"):
+    with failpoints.armed("store.commit.before", failing_disk(calls)), pytest.raises(Unavailable, match="is unknown"):
         await database.write(new_project("a"))
     assert len(calls) == 1
     assert database._writer._connection is None

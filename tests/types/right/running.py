@@ -49,7 +49,7 @@ async def main() -> None:
         print(handle.id, (await handle.cancel()).status)
 
         started: GoalHandle[Report] = await p.goals.start(report, "2026-11-15", lines=5)
-        command: GoalResult[Any] = await p.goals.run("echo hello")
+        command: GoalResult[Any] = await p.goals.run(["echo", "hello"])
         plan: GoalResult[Any] = await p.goals.run(Path("plan.yaml"))
         print(started, command.status, plan.status)
 

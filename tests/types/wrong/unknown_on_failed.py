@@ -4,4 +4,4 @@ from perdure import Perdure
 
 
 async def main(p: Perdure) -> None:
-    print(await p.goals.options(on_failed="ignore").run("true"))  # error
+    print(await p.goals.options(on_failed="ignore").run(["true"]))  # error

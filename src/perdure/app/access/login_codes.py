@@ -1,7 +1,7 @@
 """One-time codes, which a browser exchanges for a login session.
 
-Every process that can read the token can make one, for all servers of the home, and two servers never accept the same
-one.
+Every process that can read the token can create a code, for all servers of the home. A code is accepted once, by one of
+them.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ _MOST = 16
 
 
 def login_url(server: str, home: Path) -> str:
-    """Return a URL that logs a browser in at a server of this home, once, within ten minutes.
+    """Return a URL that logs a browser in at a server of this home; it works once, for ten minutes.
 
     Raises: as `new_code`.
     """
@@ -22,15 +22,15 @@ def login_url(server: str, home: Path) -> str:
 
 
 def new_code(home: Path) -> str:
-    """Make a code; of many unused ones, the oldest is removed.
+    """Create a code; with too many unused codes, the oldest is removed.
 
-    Raises: Damaged or Denied when there is no token, or the home cannot be written to.
+    Raises: Damaged or Denied when the token cannot be read, or the home cannot be written to.
     """
     return _codes(home).issue(read_token(home))
 
 
 def spend_code(home: Path, given: str, token: str) -> bool:
-    """Use up a code; false when it is unknown, too old, used before, or was made under another token."""
+    """Spend a code; return false if it is unknown, expired, spent, or was created under another token."""
     return _codes(home).revoke(given, token)
 
 

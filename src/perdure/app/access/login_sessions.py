@@ -1,8 +1,8 @@
-"""Login sessions of browsers: what a cookie holds instead of the token.
+"""Login sessions of browsers: a cookie contains the id of a session instead of the token.
 
-A browser sends a cookie to every port of a host, so other servers of this machine may read it. What they can read must
-not be the token, which is valid until it is rotated and at every port: it is a random id that is valid at one port,
-expires, and ends with a logout or with a new token.
+A browser sends a cookie to every port of a host, so other servers of this machine may read it. The cookie must not
+contain the token, which is valid at every port until it is rotated. It contains a random id that is valid at one port,
+expires, and ends with a logout or a new token.
 """
 
 import re
@@ -18,16 +18,16 @@ _FORM = re.compile("[A-Za-z0-9_-]{43}")
 
 
 class LoginSessions:
-    """The login sessions of a home that are valid for one purpose, such as one port; none is without a token."""
+    """The login sessions of a home for one purpose, such as one port; none is valid without a token."""
 
     def __init__(self, home: Path, purpose: str, token: CurrentToken) -> None:
         self._tickets = Tickets(home / LOGIN_SESSIONS, purpose, LASTS_S, MOST)
         self._token = token
 
     def open(self, replaced: str | None = None) -> str:
-        """Open a session under a new id; the session that it replaces ends.
+        """Open a session, return its id, and end the session that it replaces.
 
-        Raises: Denied when there is no token, or the home cannot be written to; Unavailable.
+        Raises: Denied when the token cannot be read, or the home cannot be written to; Unavailable.
         """
         token = self._token.read()
         if token is None:
@@ -38,7 +38,7 @@ class LoginSessions:
         return opened
 
     def is_open(self, given: str) -> bool:
-        """Tell whether this is the id of an open session."""
+        """Return whether this is the id of an open session."""
         if not _FORM.fullmatch(given):  # without reading the disk
             return False
         token = self._token.read()

@@ -1,4 +1,4 @@
-"""The secrets of a home: one private file for each, by name. Backups and exports do not contain them."""
+"""The secrets of a home, each in a private file under its name. Backups and exports do not contain them."""
 
 import os
 from pathlib import Path
@@ -15,19 +15,19 @@ SHORTEST, LONGEST = 8, 4096
 
 
 class SecretFiles:
-    """See Secrets. A file holds one line, and only its owner can read it."""
+    """See Secrets. A file has one line, and only its owner can read it."""
 
     def __init__(self, home: Path) -> None:
         self.folder = home / SECRETS_FOLDER
-        """Where they are."""
+        """The folder of the files."""
 
     def path(self, name: str) -> Path:
-        """Return where a secret is stored.
+        """Return the path of the file of a secret.
 
-        Raises: Invalid when it cannot be the name of one.
+        Raises: Invalid when the name is invalid.
         """
         if not SECRET.fullmatch(f"secret:{name}"):
-            raise Invalid(f"{name[:60]!r} is not the name of a secret. Expected letters, digits and _, at most 64.")
+            raise Invalid(f"Invalid name of a secret: expected at most 64 letters, digits and _, got {name[:60]!r}.")
         return self.folder / name
 
     def read(self, name: str) -> str | None:
@@ -43,10 +43,10 @@ class SecretFiles:
         try:
             return require_secret(held.decode())
         except (UnicodeDecodeError, Invalid):
-            raise Damaged(f"{path} does not hold a secret. Store it again, or remove the file.") from None
+            raise Damaged(f"{path} does not contain a valid secret. Store it again, or remove the file.") from None
 
     def write(self, name: str, value: str) -> Path:
-        """Store a secret in place of one that is there, durably; return its file.
+        """Store a secret durably, replacing an existing one; return its file.
 
         Raises: Invalid, without the value, when it cannot be a secret; Denied.
         """
@@ -68,7 +68,7 @@ class SecretFiles:
             path.unlink()
             fsync_folder(self.folder)
         except FileNotFoundError:
-            raise NotFound(f"There is no secret {name!r}; {self.folder} holds none of that name.") from None
+            raise NotFound(f"No secret {name!r} in {self.folder}.") from None
         except OSError as error:
             raise from_os_error(f"The secret {path} cannot be removed", error) from error
 
@@ -86,13 +86,13 @@ class SecretFiles:
 
 
 def require_secret(value: str) -> str:
-    """Return a secret without the blanks around it; it is sent in a header, which can hold no others.
+    """Return a secret without surrounding blanks; it must fit in an HTTP header.
 
     Raises: Invalid, without the value.
     """
     stripped = value.strip()
     if not SHORTEST <= len(stripped) <= LONGEST:
-        raise Invalid(f"A secret has {SHORTEST} to {LONGEST} characters; found {len(stripped)}.")
+        raise Invalid(f"A secret must have {SHORTEST} to {LONGEST} characters, got {len(stripped)}.")
     if not all("!" <= char <= "~" for char in stripped):
-        raise Invalid("A secret consists of visible ASCII characters, without blanks.")
+        raise Invalid("A secret must consist of visible ASCII characters without blanks.")
     return stripped

@@ -1,8 +1,8 @@
-"""Secrets that a home has given out, such as login codes and sessions. Each is kept as an empty file.
+"""Secrets that a home has issued, such as login codes and sessions. Each is stored as an empty file.
 
-The name of the file is a hash of the secret, keyed by the token: reading the folder reveals no secret, and a new token
-makes every earlier secret worthless. A secret is revoked by removing its file, and is as old as its file. Every server
-of the home sees the same files.
+The name of the file is a hash of the secret, keyed by the token: the folder does not reveal the secrets, and a new
+token invalidates every earlier secret. A secret is revoked by removing its file, and its age is that of the file. Every
+server of the home sees the same files.
 """
 
 import hmac
@@ -24,13 +24,13 @@ LOGIN_SESSIONS = "login-sessions"
 
 _SECRET_BYTES = 32
 _CLOCK_STEP_S = 60.0
-"""How far the clock may have been set back since a secret was issued; one of a later future is not accepted."""
+"""How far the clock may be set back after a secret was issued; a secret from further in the future is invalid."""
 _NAME = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
 class Tickets:
-    """The secrets of one kind, in a folder of their own."""
+    """The secrets of one kind, in one folder."""
 
     folder: Path
     purpose: str
@@ -40,7 +40,7 @@ class Tickets:
     """Maximum number of unexpired secrets; issuing another one removes the oldest."""
 
     def issue(self, token: str) -> str:
-        """Make a new secret.
+        """Issue a new secret.
 
         Raises: Denied; Unavailable.
         """
@@ -56,12 +56,12 @@ class Tickets:
         return secret
 
     def is_valid(self, secret: str, token: str) -> bool:
-        """Tell whether a secret was issued under this token, has not expired and was not revoked."""
+        """Return whether a secret was issued under this token, has not expired and was not revoked."""
         made_s = _made_s(self._path(secret, token))
         return made_s is not None and -_CLOCK_STEP_S < time.time() - made_s < self.lasts_s
 
     def revoke(self, secret: str, token: str) -> bool:
-        """Revoke a secret; true when it was valid. Of several callers at once, one gets true."""
+        """Revoke a secret; return whether it was valid. Of several concurrent callers, one gets true."""
         is_valid = self.is_valid(secret, token)
         try:
             self._path(secret, token).unlink()
@@ -74,14 +74,14 @@ class Tickets:
         return self.folder / hmac.new(token.encode(), message, "sha256").hexdigest()
 
     def _remove_old(self) -> None:
-        """Remove the secrets that have expired, and the oldest of too many."""
+        """Remove expired secrets, and the oldest ones if there are too many."""
         for at, (made_s, path) in enumerate(sorted(_issued(self.folder), reverse=True)):
             if at >= self.most - 1 or time.time() - made_s >= self.lasts_s:
                 path.unlink(missing_ok=True)
 
 
 def revoke_all_tickets(home: Path) -> None:
-    """Revoke every login code and login session of a home; other files in their folders are left alone."""
+    """Revoke every login code and login session of a home; other files in their folders are kept."""
     for folder in (home / LOGIN_CODES, home / LOGIN_SESSIONS):
         for _, path in _issued(folder):
             with suppress(OSError):
@@ -95,7 +95,7 @@ def _issued(folder: Path) -> list[tuple[float, Path]]:
 
 
 def _made_s(path: Path) -> float | None:
-    """Return when a secret was issued; None for other files, and for one that is gone."""
+    """Return the time at which a secret was issued; None for other and missing files."""
     try:
         found = path.lstat()
     except OSError:

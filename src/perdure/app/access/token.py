@@ -1,4 +1,4 @@
-"""The token of a home: read, made when there is none, and rotated."""
+"""The token of a home: reads, creates and rotates it."""
 
 import hmac
 import os
@@ -18,9 +18,9 @@ _LONGEST_FILE = 1024
 
 
 def read_token(home: Path) -> str:
-    """Return the token of a home; it is made when there is none.
+    """Return the token of a home; it is created if it does not exist.
 
-    Raises: Damaged when the file holds something else; Denied.
+    Raises: Damaged when the file does not contain a token; Denied.
     """
     try:
         return _read(home / TOKEN_FILE)
@@ -29,7 +29,7 @@ def read_token(home: Path) -> str:
 
 
 def _read(path: Path) -> str:
-    """Return the token that a file holds, without waiting when the path is a pipe.
+    """Return the token in a file, without blocking if the path is a pipe.
 
     Raises: FileNotFoundError; Damaged; Denied.
     """
@@ -42,12 +42,12 @@ def _read(path: Path) -> str:
         raise from_os_error(f"{path} cannot be read", error) from error
     token = held.strip().decode("ascii", "replace")
     if len(token) != 2 * _TOKEN_BYTES or not (token.isascii() and token.isalnum()):
-        raise Damaged(f"{path} holds no token. `perdure token rotate` makes a new one.")
+        raise Damaged(f"{path} does not contain a token. `perdure token rotate` creates a new one.")
     return token
 
 
 def rotate_token(home: Path) -> str:
-    """Make a new token; the old one, all login codes and all login sessions are invalid from now on.
+    """Create a new token; the old one, all login codes and all login sessions become invalid.
 
     Raises: Denied
     """
@@ -57,7 +57,7 @@ def rotate_token(home: Path) -> str:
 
 
 def _first_token(home: Path) -> str:
-    """Make a token where there is none; when another process makes one first, that one counts."""
+    """Create the first token; if another process creates one at the same time, return that one."""
     try:
         return _write_token(home, PartFile.publish)
     except FileExistsError:
@@ -66,12 +66,12 @@ def _first_token(home: Path) -> str:
         return _read(home / TOKEN_FILE)
     except FileNotFoundError:
         raise Damaged(
-            f"{home / TOKEN_FILE} is a link that leads nowhere. `perdure token rotate` makes a new token."
+            f"{home / TOKEN_FILE} is a broken symbolic link. `perdure token rotate` creates a new token."
         ) from None
 
 
 def _write_token(home: Path, place: Callable[[PartFile], None]) -> str:
-    """Write a new token to its file, whole, and return it."""
+    """Write a new token to its file atomically, and return it."""
     ensure_folder(home)
     token, path = secrets.token_hex(_TOKEN_BYTES), home / TOKEN_FILE
     try:
@@ -86,7 +86,7 @@ def _write_token(home: Path, place: Callable[[PartFile], None]) -> str:
 
 
 def _signature(path: str) -> tuple[int, ...] | None:
-    """Return what changes whenever a file does; None when there is none."""
+    """Return a value that changes whenever a file changes; None if there is no file."""
     try:
         stat = os.stat(path)
     except OSError:
@@ -95,7 +95,7 @@ def _signature(path: str) -> tuple[int, ...] | None:
 
 
 class CurrentToken:
-    """The token of a home as it is now: the file is read again when it changes, so that a rotation counts at once."""
+    """The current token of a home: the file is read again when it changes, so a rotation takes effect at once."""
 
     def __init__(self, home: Path) -> None:
         self._path = home / TOKEN_FILE
@@ -103,7 +103,7 @@ class CurrentToken:
         self._seen: tuple[int, ...] | None = None
 
     def read(self) -> str | None:
-        """Return the token; None when it cannot be read. It is never made here: a home that was moved stays away."""
+        """Return the token; None if it cannot be read. It is not created here, so a moved home stays absent."""
         seen = _signature(os.fspath(self._path))
         if seen is None or seen != self._seen:
             try:
@@ -114,6 +114,6 @@ class CurrentToken:
         return self._token
 
     def matches(self, given: str) -> bool:
-        """Compare in constant time; without a readable token nothing matches."""
+        """Compare a value with the token in constant time; false if the token cannot be read."""
         token = self.read()
         return token is not None and hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())

@@ -1,4 +1,4 @@
-"""What can be done with bots that are there: look at them, explain them, take changes back, take them along."""
+"""The operations on existing bots: read, explain, roll back, export, import and delete."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from perdure.app.builder.list_views import BotView
 from perdure.app.home.system import SystemClock, SystemIds
 from perdure.app.idempotency import Idempotency
-from perdure.bots.archive import read_archive, unpack_bot
+from perdure.bots.archive import pack_bot, read_archive, unpack_bot
 from perdure.bots.bot import Bot, parse_bot
 from perdure.errors import Damaged, Invalid
 from perdure.forge.assembly.assembly import AssemblyResult, BotAssembler
@@ -48,16 +48,16 @@ class VersionView:
 
 @dataclass(frozen=True)
 class WholeBot:
-    """A bot with all that there is to know about it now."""
+    """A bot with its version, purpose, files and edits."""
 
     version: BotVersion
     bot_purpose: BotPurpose
-    """What it was made for, as the interview knows it."""
+    """The purpose in the config of the interview."""
     bot: Bot
     files: tuple[str, ...]
     edits: Mapping[str, str]
-    mark: str
-    """Tells this bot with these files from every other; see `Bots.delete`."""
+    etag: str
+    """Identifies this version with these files; see `Bots.delete`."""
     folder: Path
 
     def wire(self) -> "wire.Bot":
@@ -82,7 +82,7 @@ class WholeBot:
             "version": self.version.number,
             "files": list(self.files),
             "edits": dict(self.edits),
-            "etag": self.mark,
+            "etag": self.etag,
             "prompt": bot.prompt(),
             "folder": str(self.folder),
             "updated_at": iso(self.version.created_at_us),
@@ -91,7 +91,7 @@ class WholeBot:
 
 @dataclass(frozen=True)
 class ExplanationView:
-    """Where a line of a bot came from, as every surface shows it."""
+    """The origin of a line of a bot, as every surface shows it."""
 
     found: Explanation
 
@@ -128,126 +128,134 @@ class Bots:
         self._new_id = new_id
 
     async def list(self, *, limit: int = 50, before: str | None = None) -> Sequence[BotView]:
-        """Return bots by slug; `before` is the slug of the last one of the page before."""
+        """Return bots by slug; `before` is the slug of the last bot of the previous page."""
         return [BotView(each) for each in await self._store.list_bots(limit=limit, before=before)]
 
     async def get(self, slug: str) -> Bot:
-        """Return a bot as its files say it is now.
+        """Return a bot as its files define it now.
 
         Raises: NotFound; Invalid, naming the file, when one cannot be read.
         """
         return await self._assembler.open_bot(slug)
 
     async def whole(self, slug: str) -> WholeBot:
-        """Return a bot with all that there is to know about it now.
+        """Return a bot with its version, purpose, files and edits.
 
         Raises: NotFound; Invalid, naming the file, when one cannot be read.
         """
         found = await self._assembler.on_disk(slug)
         bot, edits = parse_bot(slug, found.texts), await asyncio.to_thread(found.edits)
         purpose, folder = config_of(found.version).purpose, self._assembler.folder(slug)
-        return WholeBot(found.version, purpose, bot, tuple(found.texts), edits, found.mark, folder)
+        return WholeBot(found.version, purpose, bot, tuple(found.texts), edits, found.etag, folder)
 
     async def file(self, slug: str, name: str) -> str:
-        """Return the text of one file of a bot, as it is on disk now.
+        """Return the current text of one file of a bot.
 
-        Raises: NotFound when the bot has no such file; Invalid when it is not the name of one, or cannot be read.
+        Raises: NotFound when the bot has no such file; Invalid when the name is invalid, or the file cannot be read.
         """
         return await self._assembler.text(slug, name)
 
     async def versions(
         self, slug: str, *, limit: int | None = None, before: int | None = None
     ) -> Sequence[VersionView]:
-        """Return versions of a bot, the newest first; `before` is the number of the last one of the page before.
+        """Return versions of a bot, newest first; `before` is the number of the last version of the previous page.
 
         Raises: NotFound
         """
         return [VersionView(each) for each in await self._store.versions(slug, limit=limit, before=before)]
 
     async def edits(self, slug: str) -> Mapping[str, str]:
-        """Return what was edited by hand since the last version, as a unified diff for each file.
+        """Return the manual edits since the last version, as a unified diff for each file.
 
         Raises: NotFound; Invalid, naming the file.
         """
         return await self._assembler.edits(slug)
 
     async def explain(self, slug: str, place: str) -> ExplanationView:
-        """Tell where a line came from; a place is `SOUL.md:12`.
+        """Return the origin of a line; a place is, for example, `SOUL.md:12`.
 
         Raises: NotFound; Invalid when there is no such line.
         """
         return ExplanationView(await self._assembler.explain(slug, place))
 
     async def rollback(self, slug: str, number: int, *, once: "IdempotentCall | None" = None) -> AssemblyResult:
-        """Make the files what they were in an earlier version, as a new one; edited files are kept as NAME.old.
+        """Restore the files of an earlier version, as a new version; edited files are kept as NAME.old.
 
-        A call with a key makes one version.
+        Repeated calls with the same key create one version.
 
         Raises: NotFound; Conflict when the bot is changed at the same time; KeyTaken.
         """
         if once is None:
             return await self._assembler.rollback(slug, number)
         await self._store.version(slug, number)  # a rejected call leaves its key free
-        return await self._settled(once, lambda call_id: self._assembler.rollback(slug, number, call_id=call_id))
+        return await self._settle(once, lambda call_id: self._assembler.rollback(slug, number, call_id=call_id))
 
     async def export(self, slug: str) -> bytes:
-        """Return a bot as one file.
+        """Return a bot as an archive.
 
         Raises: NotFound; Invalid, naming the file.
         """
         return await self._assembler.export_bot(slug)
 
     async def load(self, path: Path) -> AssemblyResult:
-        """Make a new bot of a file that `export` gave. Nothing in it is run.
+        """Create a bot from a file with an archive of `export`. Nothing in it is executed.
 
-        Raises: NotFound; Invalid when it holds no bot.
+        Raises: NotFound; Invalid when the file is not the archive of a bot.
         """
         return await self._assembler.import_bot(await asyncio.to_thread(read_archive, path))
 
     async def load_archive(self, archive: bytes, *, once: "IdempotentCall | None" = None) -> AssemblyResult:
-        """Make a new bot of what `export` gave, as `load` does; a call with a key makes one bot.
+        """Create a bot from an archive of `export`, as `load` does; repeated calls with the same key create one bot.
 
-        Raises: Invalid when it holds no bot, or is not whole; KeyTaken.
+        Raises: Invalid when it is not the archive of a bot, or is truncated; KeyTaken.
         """
         try:
             packed = await asyncio.to_thread(unpack_bot, archive, "The archive")
-        except Damaged as error:  # what a caller has sent, and nothing that is stored here
+        except Damaged as error:  # the caller has sent it; no stored data is damaged
             raise Invalid(error.detail) from error
         if once is None:
             return await self._assembler.import_bot(packed)
-        return await self._settled(once, lambda call_id: self._assembler.import_bot(packed, call_id=call_id))
+        return await self._settle(once, lambda call_id: self._assembler.import_bot(packed, call_id=call_id))
 
-    async def _settled(
+    async def _settle(
         self, once: "IdempotentCall", change: Callable[[str], Awaitable[AssemblyResult]]
     ) -> AssemblyResult:
-        """Make a version under an id that is chosen first and kept with the key, so that a repetition finds it."""
+        """Create a version under an id that is stored with the key first, so that a repeated call finds it."""
 
-        async def answered(call_id: str) -> str:
+        async def make_version(call_id: str) -> str:
             return (await change(call_id)).model_dump_json()
 
-        answer, _ = await self._calls.settled(once, self._new_id(), answered)
+        answer, _ = await self._calls.settle(once, self._new_id(), make_version)
         return AssemblyResult.model_validate_json(answer)
 
     async def verify(self, slug: str) -> Sequence[str]:
-        """Return what is wrong with the files of a bot.
+        """Return the problems of the files of a bot.
 
         Raises: NotFound
         """
         return await self._assembler.verify(slug)
 
     async def delete(self, slug: str, seen: str | None = None, *, with_choices: bool = False) -> None:
-        """Remove a bot with its files and all its versions; when `seen` is its `mark`, only if it is still so.
+        """Remove a bot with its files and all its versions; with `seen`, its `etag`, only if it is unchanged.
 
-        The number of a version works too, as long as its files were not edited. With choices, what was chosen for
-        the bot is forgotten, too, and makes no suggestion any more.
+        `seen` may also be the number of a version, if its files were not edited. With choices, the stored choices of
+        the bot are removed, too, and no longer lead to suggestions.
 
-        Raises: NotFound; Conflict when it is not what was seen.
+        Raises: NotFound; Conflict when the bot was changed.
         """
         await self._assembler.delete(slug, seen, with_choices=with_choices)
 
 
+def packed_bot(path: Path) -> bytes:
+    """Read and validate a file with an archive of `export`, and return the archive to send to a server.
+
+    Raises: as `Bots.load`.
+    """
+    return pack_bot(read_archive(path))
+
+
 def open_bots(database: DatabaseClient, bots_dir: Path) -> Bots:
-    """Wire the bots to the store of a database, and to their folder."""
+    """Return the bots of a database and a folder."""
     store, new_id = SqlBotStore(database), SystemIds().event_id
     assembler = BotAssembler(bots_dir, store, now_us=SystemClock().now_us, new_id=new_id)
     return Bots(store, assembler, Idempotency(SqlIdempotencyKeys(database)), new_id=new_id)

@@ -1,4 +1,4 @@
-"""What can be done with Forge: begin an interview, answer, take it up again, and build what it has come to."""
+"""The operations of Forge: start an interview, answer, resume it, and build the bot."""
 
 import contextlib
 import os
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from perdure.app.builder.interview_context import InterviewContext
+from perdure.app.builder.engines import Engines
+from perdure.app.builder.interview_context import InterviewContextReader
 from perdure.app.builder.list_views import ChoiceView, DraftView
 from perdure.app.builder.sessions import SessionView, known_form, require_whole_session_id, session_view
 from perdure.app.builder.skills import Skills, SkillView
@@ -19,7 +20,7 @@ from perdure.forge.answers import read_answer
 from perdure.forge.assembly.assembly import AssemblyResult, BotAssembler
 from perdure.forge.assembly.changes import Changes
 from perdure.forge.config import BuilderConfig, read_config
-from perdure.forge.interview.engine import BuilderEngine, BuiltinEngine
+from perdure.forge.interview.engine import BuilderEngine
 from perdure.forge.ports import (
     BotStore,
     BuilderDraft,
@@ -30,6 +31,8 @@ from perdure.forge.ports import (
     DraftPlace,
 )
 from perdure.forge.state import BuilderState
+from perdure.forge.turns import AskQuestion, Clarify, ReadyToAssemble
+from perdure.forge.vocabulary import EngineName
 from perdure.kernel.ports import IdempotencyKeys, IdempotentCall
 from perdure.store.builder.bots import SqlBotStore
 from perdure.store.builder.choices import SqlBuilderMemoryStore
@@ -40,7 +43,7 @@ from perdure.store.idempotency import SqlIdempotencyKeys
 
 @dataclass(frozen=True)
 class ForgeStores:
-    """Where Forge keeps what it knows."""
+    """The stores of Forge."""
 
     drafts: BuilderDraftStore
     choices: BuilderMemoryStore
@@ -49,7 +52,7 @@ class ForgeStores:
 
 
 class Forge:
-    """The builder of a home. Every turn is kept before it is returned; what fails has changed nothing.
+    """The builder of a home. Every turn is stored before it is returned; a failed call has changed nothing.
 
     async with Perdure.open() as p:
         session = await p.forge.start("a timer for pasta")
@@ -63,87 +66,120 @@ class Forge:
         *,
         new_id: Callable[[], str],
         skills: Skills,
-        engine: BuilderEngine | None = None,
+        engines: Engines | None = None,
         environment: Mapping[str, str] = os.environ,
     ) -> None:
         self._stores = stores
         self._assembler = assembler
         self._new_id = new_id
         self._skills = skills
-        self._engine = engine or BuiltinEngine()
+        self._engines = Engines() if engines is None else engines
         self._calls = Idempotency(stores.keys)
-        self._context = InterviewContext(stores.choices, stores.bots, skills, environment)
-        self._sessions = StoredSessions(stores.drafts, stores.bots, self._engine)
+        self._context = InterviewContextReader(stores.choices, stores.bots, skills, environment)
+        self._sessions = StoredSessions(stores.drafts, stores.bots, self._engines.builtin)
 
     async def start(
-        self, description: str, mode: str = "bot", session_id: str | None = None, *, once: IdempotentCall | None = None
+        self,
+        description: str,
+        mode: str = "bot",
+        session_id: str | None = None,
+        *,
+        engine: str | None = None,
+        once: IdempotentCall | None = None,
     ) -> SessionView:
-        """Begin an interview about a new bot; the same call, named by its key, begins one.
+        """Start an interview about a new bot; repeated calls with the same key start one.
 
-        Raises: Invalid; Conflict, with what is there now, when there is such a session already.
+        The engine is `builtin` or `model` (default: the model, if one is configured).
+
+        Raises: Invalid; Conflict, with the current session, when the id exists; NoModel; Unavailable when
+        no model answers.
         """
         if mode != BuilderMode.BOT:
-            raise Invalid(f"A session of mode {mode!r} cannot be begun like this; 'bot' can.")
-        return await self._calls.in_change(once, lambda: self._start(description, session_id, once), self.get)
+            raise Invalid(f"Invalid mode: expected 'bot', got {mode!r}.")
+        leading = self._engines.chosen(engine)
+        return await self._calls.in_change(once, lambda: self._start(leading, description, session_id, once), self.get)
 
-    async def _start(self, description: str, session_id: str | None, once: IdempotentCall | None) -> SessionView:
+    async def _start(
+        self, engine: BuilderEngine, description: str, session_id: str | None, once: IdempotentCall | None
+    ) -> SessionView:
         session_id = await self._free_id(session_id)
-        here = await self._context.surroundings()
-        state = await self._engine.start(session_id, description, here)
-        if past := await self._context.past(state):
-            state = await self._engine.start(session_id, description, here.model_copy(update={"past": past}))
+        here = await self._context.read()
+        state = await self._engines.builtin.start(session_id, description, here)
+        past = await self._context.past(state)
+        if past or engine is not self._engines.builtin:
+            state = await engine.start(session_id, description, here.model_copy(update={"past": past}))
         return await self._sessions.save(state, None, once)
 
     async def _free_id(self, wanted: str | None) -> str:
         return self._new_id() if wanted is None else await self._sessions.free_id(wanted)
 
     async def reconfigure(
-        self, bot_slug: str, session_id: str | None = None, description: str = "", *, once: IdempotentCall | None = None
+        self,
+        bot_slug: str,
+        session_id: str | None = None,
+        description: str = "",
+        *,
+        engine: str | None = None,
+        once: IdempotentCall | None = None,
     ) -> SessionView:
-        """Begin an interview about a bot that is there already.
+        """Start an interview about changes of an existing bot.
 
-        Raises: NotFound when there is no such bot; otherwise as `start`.
+        Raises: NotFound when the bot does not exist; otherwise as `start`.
         """
+        leading = self._engines.chosen(engine)
         return await self._calls.in_change(
-            once, lambda: self._reconfigure(bot_slug, session_id, description, once), self.get
+            once, lambda: self._reconfigure(leading, bot_slug, session_id, description, once), self.get
         )
 
     async def _reconfigure(
-        self, bot_slug: str, session_id: str | None, description: str, once: IdempotentCall | None
+        self,
+        engine: BuilderEngine,
+        bot_slug: str,
+        session_id: str | None,
+        description: str,
+        once: IdempotentCall | None,
     ) -> SessionView:
         target = await self._assembler.target(bot_slug)
         session_id = await self._free_id(session_id)
-        here = await self._context.surroundings()
-        state = await self._engine.reconfigure(session_id, description, here, target)
-        if past := await self._context.past(state):
+        here = await self._context.read()
+        state = await self._engines.builtin.reconfigure(session_id, description, here, target)
+        past = await self._context.past(state)
+        if past or engine is not self._engines.builtin:
             here = here.model_copy(update={"past": past})
-            state = await self._engine.reconfigure(session_id, description, here, target)
+            state = await engine.reconfigure(session_id, description, here, target)
         return await self._sessions.save(state, None, once)
 
     async def reconfigure_from(
-        self, session_id: str, bot_slug: str | None = None, description: str = "", *, once: IdempotentCall | None = None
+        self,
+        session_id: str,
+        bot_slug: str | None = None,
+        description: str = "",
+        *,
+        engine: str | None = None,
+        once: IdempotentCall | None = None,
     ) -> SessionView:
-        """Begin an interview about a bot from a session: under its id, or under a new one when it has made a bot.
+        """Start an interview about a bot from a session: under the id of the session, or a new id if it made a bot.
 
-        Without a slug it is about the bot that the session made.
+        Without a slug, the interview is about the bot that the session made.
 
-        Raises: NotFound; Invalid when no bot is named and the session has made none; otherwise as `reconfigure`.
+        Raises: NotFound; Invalid when neither the call nor the session names a bot; otherwise as `reconfigure`.
         """
         made = await self._stores.bots.made_by(known_form(session_id))
         slug = bot_slug or (None if made is None else made.slug)
         if slug is None:
-            raise Invalid(f"The session {session_id} has made no bot. Name the bot to change: bot_slug.")
-        return await self.reconfigure(slug, session_id if made is None else None, description, once=once)
+            raise Invalid(f"The session {session_id} has not made a bot. Name the bot to change: bot_slug.")
+        own_id = session_id if made is None else None
+        return await self.reconfigure(slug, own_id, description, engine=engine, once=once)
 
     async def get(self, session_id: str) -> SessionView:
-        """Take up a session where it was left: the same question with the same options.
+        """Return a session with its pending turn: the same question with the same options.
 
-        Raises: NotFound; Damaged, naming the draft; Conflict when a newer Perdure has written it.
+        Raises: NotFound; Damaged, naming the draft; Conflict when a newer version of Perdure has written it.
         """
         return await self._sessions.view(session_id)
 
     async def resume(self, session_id: str) -> SessionView:
-        """Return a session that is to be answered further, as `get`; a change of a deleted bot is refused.
+        """Return a session to answer, as `get`; a session about changes of a deleted bot is rejected.
 
         Raises: NotFound, also when its bot was deleted; otherwise as `get`.
         """
@@ -153,7 +189,7 @@ class Forge:
                 await self._stores.bots.version(state.target.slug)
             except NotFound as error:
                 delete = f"perdure draft delete {state.session_id}"
-                raise NotFound(f"{error.detail} This draft was to change it; `{delete}` removes it.") from error
+                raise NotFound(f"{error.detail} This draft is about changes of it; `{delete}` removes it.") from error
         return session_view(state, draft.revision)
 
     async def answer(
@@ -162,56 +198,64 @@ class Forge:
         wire_answer: Any,
         expected_revision: int | None = None,
         *,
+        engine: str | None = None,
         once: IdempotentCall | None = None,
     ) -> SessionView:
-        """Answer the pending turn, and return the next; the same call, named by its key, answers one.
+        """Answer the pending turn, and return the next; repeated calls with the same key answer one.
 
-        Raises: Invalid when the answer does not fit; Conflict, with what is there now, when the expected revision is
-        not, or another client has answered at the same moment; otherwise as `get`.
+        With `engine`, that engine leads the session from this answer on.
+
+        Raises: Invalid when the answer does not fit; Conflict, with the current session, when it has another revision,
+        or another client has answered at the same time; NoModel; Unavailable when no model answers, and the session is
+        unchanged; otherwise as `get`.
         """
         held = self._sessions.take_held(session_id)
         if held is not None and once is None and expected_revision in (None, held[0].revision):
-            with contextlib.suppress(Conflict, Invalid):  # nothing was changed then: what is there now decides
-                if (after := await self._after(held[1], wire_answer)) is not None:
+            with contextlib.suppress(Conflict, Invalid):  # nothing was changed; retry with the stored state
+                if (after := await self._after(held[1], wire_answer, engine)) is not None:
                     return await self._sessions.save(after, held[0], once)
         draft, state = await self._sessions.load(session_id)
 
-        async def answered() -> SessionView:
+        async def answer_stored() -> SessionView:
             _require_revision(draft, state, expected_revision)
-            if (after := await self._after(state, wire_answer)) is None:
+            if (after := await self._after(state, wire_answer, engine)) is None:
                 return session_view(state, draft.revision)
             return await self._sessions.save(after, draft, once)
 
-        return await self._calls.in_change(once, answered, self.get)  # its key is visible if what it did was
+        return await self._calls.in_change(once, answer_stored, self.get)  # the key is committed with the change
 
-    async def _after(self, state: BuilderState, wire_answer: Any) -> BuilderState | None:
+    async def _after(self, state: BuilderState, wire_answer: Any, wanted: str | None) -> BuilderState | None:
         """Return the state after an answer; None when the answer changes nothing.
 
-        Raises: Invalid
+        Raises: Invalid; NoModel; Unavailable when no model answers.
         """
         answer = read_answer(wire_answer)
+        engine, note = self._engines.leading(state, wanted)
         before = await self._context.with_new_skills(state)
-        after = await self._engine.next_turn(before, answer)
+        after = await self._engines.builtin.next_turn(before, answer)
         is_other = (after.purpose_category, after.purpose) != (before.purpose_category, before.purpose)
-        if is_other and (past := await self._context.past(after)):
-            surroundings = before.surroundings.model_copy(update={"past": (*before.surroundings.past, *past)})
-            after = await self._engine.next_turn(before.model_copy(update={"surroundings": surroundings}), answer)
-        return None if after == before else after
+        past = await self._context.past(after) if is_other else ()
+        if past:
+            context = before.context.model_copy(update={"past": (*before.context.past, *past)})
+            before = before.model_copy(update={"context": context})
+        if past or engine is not self._engines.builtin:
+            after = await engine.next_turn(before, answer)
+        return None if after == before else led_by(after, engine.name, note)
 
     async def drafts(self, limit: int = 50, before: DraftPlace | None = None) -> Sequence[DraftView]:
-        """Return the drafts, the newest change first; one that is damaged is among them and hides no other.
+        """Return the drafts, the last changed one first; damaged drafts are listed, too.
 
-        `before` is the `summary.place` of the last one of the page before.
+        `before` is the `summary.place` of the last draft of the previous page.
 
         Raises: Invalid
         """
         return [DraftView(each) for each in await self._stores.drafts.list_drafts(limit=limit, before=before)]
 
     async def delete(self, session_id: str, expected_revision: int | None = None) -> None:
-        """Remove a draft, also one that cannot be read; with a revision, only if it is the one that is there.
+        """Remove a draft, also an unreadable one; with a revision, only if that is the current revision.
 
-        Raises: NotFound, which tells of the bot that it has made if it was not deleted but built; Conflict, with what
-        is there now, when that has another revision.
+        Raises: NotFound, which names the bot that the session has made, if any; Conflict, with the current session,
+        when it has another revision.
         """
         session_id = known_form(session_id)
         try:
@@ -222,34 +266,34 @@ class Forge:
             raise Conflict(error.detail, current=await self._sessions.current(session_id)) from error
 
     async def choices(self, limit: int = 50, before: ChoicePlace | None = None) -> Sequence[ChoiceView]:
-        """Return what was chosen for bots, the newest first; `before` is the `entry.place` of the last one before.
+        """Return past choices, newest first; `before` is the `entry.place` of the last one of the previous page.
 
         Raises: Invalid
         """
         return [ChoiceView(each) for each in await self._stores.choices.recall_recent(limit, before=before)]
 
     async def remove_choice(self, choice_id: str) -> None:
-        """Forget one choice; suggestions are made without it from then on.
+        """Remove one choice; later suggestions are made without it.
 
         Raises: NotFound
         """
         await self._stores.choices.remove_choice(choice_id)
 
     async def clear_choices(self) -> int:
-        """Forget all choices; return how many there were."""
+        """Remove all choices; return their number."""
         return await self._stores.choices.clear_choices()
 
     async def find(self, prefix: str) -> str:
-        """Return the id of the one draft whose id begins so; a whole id is returned as it is.
+        """Return the id of the only draft with a prefix; a whole id is returned unchanged.
 
-        Raises: NotFound; Conflict, naming some of them, when there are several.
+        Raises: NotFound; Conflict, naming some of the drafts, when there are several.
         """
         return await self._sessions.find(prefix)
 
     async def require_whole_id(self, given: str) -> str:
-        """Return the id of a draft that is to be changed, in the form in which it is kept; a prefix is not enough.
+        """Return the whole id of a draft to change, in its stored form; a prefix is rejected.
 
-        Raises: NotFound, naming the only draft whose id begins so.
+        Raises: NotFound, naming the only draft with that prefix.
         """
         return await require_whole_session_id(given, self.find)
 
@@ -261,24 +305,24 @@ class Forge:
         *,
         once: IdempotentCall | None = None,
     ) -> AssemblyResult:
-        """Build the bot that a session has come to; the config may be an edited one. A second call builds nothing.
+        """Build the bot of a session, optionally from an edited config. A second call returns the same result.
 
         Raises: NotFound; Invalid; Conflict when the session is not ready, was answered or deleted by another client
-        meanwhile, its bot was changed since it began, or the expected revision is not the one that is there.
+        meanwhile, its bot was changed since the session started, or the session has another revision.
         """
         session_id = known_form(session_id)
-        return await self._calls.kept_first(
+        return await self._calls.keep_first(
             once, session_id, lambda: self._assemble(session_id, config, expected_revision)
         )
 
     async def _assemble(
         self, session_id: str, config: BuilderConfig | Mapping[str, Any] | None, expected_revision: int | None
     ) -> AssemblyResult:
-        """Build the bot of a session; of a session that has made one, return that."""
+        """Build the bot of a session, or return the result if the session has built it."""
         try:
             draft, state = await self._sessions.load(session_id)
         except NotFound:
-            made = await self._assembler.assembled(session_id)
+            made = await self._assembler.resume_assembly(session_id)
             if made is None:
                 raise
             return made
@@ -287,7 +331,7 @@ class Forge:
         return await self._assembler.assemble(state, whole, revision=draft.revision)
 
     async def changes(self, session_id: str, config: BuilderConfig | Mapping[str, Any] | None = None) -> Changes:
-        """Show what `assemble` would change on disk; nothing is changed.
+        """Return what `assemble` would change on disk; nothing is changed.
 
         Raises: as `assemble`.
         """
@@ -296,12 +340,20 @@ class Forge:
         return await self._assembler.preview_changes(state, whole)
 
     async def create_skill(self, session_id: str, request: Any, *, once: IdempotentCall | None = None) -> SkillView:
-        """Make a skill in the course of a session, which can name it from its next answer on; see `p.skills.create`.
+        """Create a skill during a session, which can name it from its next answer on; see `p.skills.create`.
 
-        Raises: NotFound when there is no such session; otherwise as `p.skills.create`.
+        Raises: NotFound when the session does not exist; otherwise as `p.skills.create`.
         """
         await self._sessions.load(session_id)
         return await self._skills.create(request, once=once)
+
+
+def led_by(state: BuilderState, engine: EngineName, note: str) -> BuilderState:
+    """Return a state with its engine, and a note, if any, in its pending turn."""
+    turn = state.pending_turn
+    if note and isinstance(turn, AskQuestion | ReadyToAssemble | Clarify):
+        turn = turn.model_copy(update={"note": note})
+    return state.model_copy(update={"engine": engine, "pending_turn": turn})
 
 
 def _whole(config: BuilderConfig | Mapping[str, Any] | None) -> BuilderConfig | None:
@@ -309,19 +361,21 @@ def _whole(config: BuilderConfig | Mapping[str, Any] | None) -> BuilderConfig | 
 
 
 def _require_revision(draft: BuilderDraft, state: BuilderState, expected: int | None) -> None:
-    """Check that a session is at the revision that the client has seen.
+    """Check that a session has the expected revision.
 
-    Raises: Conflict, with what is there now.
+    Raises: Conflict, with the current session.
     """
     if expected not in (None, draft.revision):
         raise Conflict(
-            f"The session {draft.session_id} is at revision {draft.revision} by now, not at {expected}.",
+            f"The session {draft.session_id} has revision {draft.revision}, not {expected}.",
             current=session_view(state, draft.revision).wire(),
         )
 
 
-def open_forge(database: DatabaseClient, bots_dir: Path, skills: Skills | None = None) -> Forge:
-    """Wire Forge to the stores of a database, and to the bots and skills of a home."""
+def open_forge(
+    database: DatabaseClient, bots_dir: Path, skills: Skills | None = None, engines: Engines | None = None
+) -> Forge:
+    """Return Forge with the stores of a database, and the bots, skills and models of a home."""
     stores = ForgeStores(
         SqlBuilderDraftStore(database),
         SqlBuilderMemoryStore(database),
@@ -333,4 +387,4 @@ def open_forge(database: DatabaseClient, bots_dir: Path, skills: Skills | None =
     assembler = BotAssembler(
         bots_dir, stores.bots, now_us=SystemClock().now_us, new_id=ids.event_id, skills=skills.shelf.texts
     )
-    return Forge(stores, assembler, new_id=ids.event_id, skills=skills)
+    return Forge(stores, assembler, new_id=ids.event_id, skills=skills, engines=engines)

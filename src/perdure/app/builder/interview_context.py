@@ -1,4 +1,4 @@
-"""What an interview knows of the world when it begins: models, skills, and what was chosen before."""
+"""The context of an interview: available models, skills, and past choices."""
 
 import asyncio
 import re
@@ -9,15 +9,16 @@ from perdure.errors import Damaged, NotFound
 from perdure.forge.assembly.changes import config_of
 from perdure.forge.categories import purpose_of
 from perdure.forge.ports import BotStore, BuilderMemoryEntry, BuilderMemoryStore
-from perdure.forge.state import BuilderState, PastChoice, Surroundings
+from perdure.forge.state import BuilderState, InterviewContext, PastChoice
 from perdure.forge.vocabulary import BotPurpose
 from perdure.minds.model.providers.names import VENDORS
 
 _PAGE = 100
-"""How many past choices of a category are read at a time."""
-_OF_EACH = 3
-_ALONE = frozenset({BotPurpose.CODING, BotPurpose.RESEARCH, BotPurpose.CUSTOMER_SERVICE})
-"""Purposes that share their category with no other."""
+"""Page size when past choices of a category are read."""
+_MOST_CHOICES = 3
+"""Maximum number of past choices that an interview knows."""
+_SINGLE = frozenset({BotPurpose.CODING, BotPurpose.RESEARCH, BotPurpose.CUSTOMER_SERVICE})
+"""Purposes that are the only one of their category: the category identifies them."""
 _MODEL = re.compile(r"[a-z][a-z0-9-]{0,40}:\S{1,150}")
 _BY_VARIABLE = {
     "OPENAI_API_KEY": VENDORS["openai"].suggested,
@@ -28,7 +29,10 @@ _BY_VARIABLE = {
 
 
 def detected_models(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the models that the environment speaks of, the one that it names first. Nothing is asked or tried."""
+    """Return the models that environment variables name or have a key for; `PERDURE_MODEL` comes first.
+
+    No provider is called.
+    """
     named = environment.get("PERDURE_MODEL", "").strip()
     found = [model for variable, model in _BY_VARIABLE.items() if environment.get(variable)]
     return tuple(dict.fromkeys([*([named] if _MODEL.fullmatch(named) else []), *found]))
@@ -37,18 +41,18 @@ def detected_models(environment: Mapping[str, str]) -> tuple[str, ...]:
 async def past_choices(
     choices: BuilderMemoryStore, bots: BotStore, category: str, purpose: BotPurpose
 ) -> tuple[PastChoice, ...]:
-    """Return what was chosen for bots of a purpose before, the newest first; of each bot the newest choice counts.
+    """Return the newest choice for each of the last bots with a purpose, newest first.
 
-    A choice whose tone or model is not known is left out: it cannot support a suggestion. A purpose of the person's
-    own borrows nothing.
+    Choices without a tone or a model are skipped, because they cannot support a suggestion. A custom purpose has no
+    past choices: two custom purposes need not have anything in common.
     """
     if purpose is BotPurpose.OTHER:
         return ()
     newest: dict[str, PastChoice] = {}
     async for entry, tone, model in _newest_of_each_bot(choices, category):
-        if len(newest) == _OF_EACH:
+        if len(newest) == _MOST_CHOICES:
             break
-        if purpose not in _ALONE and await _purpose_of(entry, bots) != purpose:
+        if purpose not in _SINGLE and await _purpose_of(entry, bots) != purpose:
             continue
         newest[entry.bot_slug or entry.id] = PastChoice(
             category=entry.purpose_category,
@@ -63,7 +67,7 @@ async def past_choices(
 async def _newest_of_each_bot(
     choices: BuilderMemoryStore, category: str
 ) -> AsyncIterator[tuple[BuilderMemoryEntry, str, str]]:
-    """Return the newest choice with a tone and a model of each bot of a category, however many choices there are."""
+    """Yield the newest complete choice of each bot of a category, with its tone and its model."""
     seen: set[str] = set()
     page = await choices.recall_by_category(category, _PAGE)
     while page:
@@ -76,7 +80,7 @@ async def _newest_of_each_bot(
 
 
 async def _purpose_of(entry: BuilderMemoryEntry, bots: BotStore) -> BotPurpose | None:
-    """Return what the bot of a choice is for; of a bot that is gone, what its description says."""
+    """Return the purpose of the bot of a choice; for a deleted bot, the purpose that its description suggests."""
     try:
         return config_of(await bots.version(entry.bot_slug or "")).purpose
     except (NotFound, Damaged):
@@ -84,8 +88,8 @@ async def _purpose_of(entry: BuilderMemoryEntry, bots: BotStore) -> BotPurpose |
         return found.purpose if found.is_clear else None
 
 
-class InterviewContext:
-    """Gathers what the interviews of a home know of it."""
+class InterviewContextReader:
+    """Reads the context of interviews from a home: its models, its skills and its past choices."""
 
     def __init__(
         self, choices: BuilderMemoryStore, bots: BotStore, skills: Skills, environment: Mapping[str, str]
@@ -95,28 +99,28 @@ class InterviewContext:
         self._skills = skills
         self._environment = environment
 
-    async def surroundings(self) -> Surroundings:
-        """Return what a new interview knows."""
-        return Surroundings(models=detected_models(self._environment), skills=await self.known_skills())
+    async def read(self) -> InterviewContext:
+        """Return the context of a new interview."""
+        return InterviewContext(models=detected_models(self._environment), skills=await self.known_skills())
 
     async def known_skills(self) -> tuple[tuple[str, str], ...]:
         """Return the names and descriptions of all skills."""
         return tuple((each.skill.name, each.skill.description) for each in await self._skills.list())
 
     async def with_new_skills(self, state: BuilderState) -> BuilderState:
-        """Let a session know of the skills that were made since it began; what it knew of stays as it was."""
+        """Add skills that were created since the start of a session to its context; its other skills do not change."""
         if self._skills.shelf.is_empty():
             return state
-        known = state.surroundings.skills
+        known = state.context.skills
         new = await asyncio.to_thread(self._skills.shelf.skills, dict(known))
         if not new:
             return state
-        all_of_them = (*known, *((skill.name, skill.description) for skill in new))
-        surroundings = state.surroundings.model_copy(update={"skills": all_of_them})
-        return state.model_copy(update={"surroundings": surroundings})
+        all_skills = (*known, *((skill.name, skill.description) for skill in new))
+        context = state.context.model_copy(update={"skills": all_skills})
+        return state.model_copy(update={"context": context})
 
     async def past(self, state: BuilderState) -> tuple[PastChoice, ...]:
-        """Return what was chosen for bots of the purpose of a state, unless the state knows it."""
-        if any(each.purpose == state.purpose for each in state.surroundings.past):
+        """Return past choices for bots of the purpose of a state, unless its context has them."""
+        if any(each.purpose == state.purpose for each in state.context.past):
             return ()
         return await past_choices(self._choices, self._bots, state.purpose_category, state.purpose)

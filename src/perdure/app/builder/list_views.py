@@ -1,4 +1,4 @@
-"""Lists of drafts and bots, as every surface shows them. Apart from what makes them, which takes longer to import."""
+"""Lists of drafts and bots, as every surface shows them. Separate from Forge, which takes longer to import."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class DraftView:
 
 @dataclass(frozen=True)
 class ChoiceView:
-    """What was chosen for a bot, as every surface shows it."""
+    """The past choice for a bot, as every surface shows it."""
 
     entry: BuilderMemoryEntry
 

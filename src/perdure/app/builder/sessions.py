@@ -1,4 +1,4 @@
-"""Sessions of Forge as every surface shows and names them."""
+"""Views and ids of sessions of Forge."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -11,6 +11,7 @@ from perdure.forge.interview.finish import preview, with_preview
 from perdure.forge.ports import BuilderMode, BuilderPhase
 from perdure.forge.state import BuilderState, Exchange
 from perdure.forge.turns import BuilderTurn, Preview
+from perdure.forge.vocabulary import EngineName
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources import builder as wire
@@ -20,7 +21,7 @@ SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 @dataclass(frozen=True)
 class SessionView:
-    """A session as every surface shows it: where it is, and what was said last."""
+    """A session as every surface shows it, with its pending turn."""
 
     session_id: str
     mode: BuilderMode
@@ -30,9 +31,11 @@ class SessionView:
     revision: int
     turn: BuilderTurn
     preview: Preview
-    """The bot as far as it is known, whatever the turn is."""
+    """The known parts of the bot, whatever the turn is."""
+    engine: EngineName = "builtin"
+    """The engine that leads the interview."""
     conversation: tuple[Exchange, ...] = ()
-    """What was asked and answered so far."""
+    """The questions and answers so far."""
 
     def turn_wire(self) -> "wire.Turn":
         """Return the one JSON form of the pending turn."""
@@ -55,33 +58,34 @@ class SessionView:
             "initial_description": self.initial_description,
             "question_count": self.question_count,
             "revision": self.revision,
+            "engine": self.engine,
             "preview": cast("wire.Preview", self.preview.model_dump(mode="json")),
             "conversation": [cast("wire.Said", each.model_dump(mode="json")) for each in self.conversation],
         }
 
 
 class SessionOver(Over):
-    """The session has created its bot, and is no longer a draft."""
+    """The session has built its bot and has ended."""
 
     def __init__(self, session_id: str, slug: str, number: int) -> None:
-        super().__init__(f"The session {session_id} is over: it has made version {number} of the bot {slug}.")
+        super().__init__(f"The session {session_id} has ended: it made version {number} of the bot {slug}.")
         self.slug = slug
 
 
 def known_form(session_id: str) -> str:
-    """Return a session id as it is kept: a UUID with its hyphens, in small letters.
+    """Return a session id in its stored form: a UUID with hyphens, in lower case.
 
-    Raises: NotFound when it is none, which names nothing.
+    Raises: NotFound when it is not a UUID, because no session has that id.
     """
     if not SESSION_ID.fullmatch(session_id.lower()):
-        raise NotFound(f"There is no session {session_id[:60]!r}.")
+        raise NotFound(f"No session {session_id[:60]!r}. `perdure draft list` shows the sessions.")
     return session_id.lower()
 
 
 async def require_whole_session_id(given: str, find: Callable[[str], Awaitable[str]]) -> str:
-    """Return the id of a draft that is to be changed, in the form in which it is kept; a prefix is not enough.
+    """Return the whole id of a draft to change, in its stored form; a prefix is rejected.
 
-    Raises: NotFound, naming the only draft whose id begins so, which `find` returns.
+    Raises: NotFound, naming the only draft with that prefix, which `find` returns.
     """
     if SESSION_ID.fullmatch(given.lower()):
         return given.lower()
@@ -93,12 +97,12 @@ async def require_whole_session_id(given: str, find: Callable[[str], Awaitable[s
 
 
 def session_view(state: BuilderState, revision: int) -> SessionView:
-    """Return a session as it is shown.
+    """Return the view of a session.
 
-    Raises: Damaged when it has no pending turn.
+    Raises: Damaged when the session has no pending turn.
     """
     if state.pending_turn is None:
-        raise damaged(state.session_id, "There is nothing to answer in it.")
+        raise damaged(state.session_id, "It has no pending turn.")
     return SessionView(
         preview=preview(state),
         session_id=state.session_id,
@@ -108,5 +112,6 @@ def session_view(state: BuilderState, revision: int) -> SessionView:
         question_count=state.question_count,
         revision=revision,
         turn=with_preview(state),
+        engine=state.engine,
         conversation=state.conversation,
     )

@@ -1,6 +1,7 @@
-"""What can be done with skills: look at those that there are, built in or made here, and make one of a description."""
+"""The operations on skills: list and read built-in and own skills, create one from a description, edit it."""
 
 import asyncio
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,9 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from perdure.app.idempotency import Idempotency
 from perdure.bots.bot import skill_path
+from perdure.bots.documents import MAX_BYTES, decode_text
 from perdure.bots.shelf import SkillShelf, read_own_skill
-from perdure.bots.skills import Skill, builtin_skill, builtin_skills, catalogue, is_skill_name
-from perdure.bots.writing import locked
+from perdure.bots.skills import (
+    SKILL_FILE,
+    Skill,
+    builtin_skill,
+    builtin_skills,
+    catalogue,
+    is_skill_name,
+    parse_skill,
+)
+from perdure.bots.writing import hold_bots_lock
 from perdure.errors import Conflict, NotFound
 from perdure.files.folders import ensure_folder
 from perdure.settings import Settings
@@ -20,6 +30,8 @@ if TYPE_CHECKING:
     from perdure.forge.capabilities import SuggestedCapability
     from perdure.kernel.ports import IdempotencyKeys, IdempotentCall
 
+__all__ = ["MAX_BYTES", "SKILL_FILE", "SkillView", "Skills", "decode_text", "open_skills", "read_skill"]
+
 
 @dataclass(frozen=True)
 class SkillView:
@@ -27,7 +39,7 @@ class SkillView:
 
     skill: Skill
     capabilities: "tuple[SuggestedCapability, ...]" = ()
-    """Of a skill that was just created: what it may use, and why."""
+    """The suggested capabilities of a newly created skill, with reasons."""
 
     def wire(self) -> "wire_bots.SkillSummary":
         """Return the one JSON form of a skill in a list."""
@@ -38,7 +50,7 @@ class SkillView:
         return {**self.wire(), "instructions": self.skill.instructions}
 
     def made(self) -> "wire_bots.CreatedSkill":
-        """Return the one JSON form of a skill that was made, and where its file is, relative to the home."""
+        """Return the one JSON form of a created skill, with the path of its file relative to the home."""
         found: list[wire_bots.SkillCapability] = [
             {"name": each.name, "reason": each.reason} for each in self.capabilities
         ]
@@ -60,7 +72,7 @@ class Skills:
         self.shelf = SkillShelf(home)
 
     async def list(self) -> Sequence[SkillView]:
-        """Return the skills that a bot can have, the built-in ones first; one that cannot be read hides no other."""
+        """Return the skills that a bot can have, built-in skills first; unreadable skills are skipped."""
         own = await asyncio.to_thread(self.shelf.skills)
         return [SkillView(skill) for skill in (*builtin_skills(), *own)]
 
@@ -74,10 +86,10 @@ class Skills:
         return SkillView(read_own_skill(name, await self.text(name)))
 
     async def create(self, request: Any, *, once: "IdempotentCall | None" = None) -> SkillView:
-        """Make a skill of `{description, name?, capabilities?}`, and keep it; the same again changes nothing.
+        """Create a skill from `{description, name?, capabilities?}`; an identical call changes nothing.
 
-        Raises: Invalid; Conflict when there is another skill of that name; KeyTaken when the key of the call was used
-        for another; Denied.
+        Raises: Invalid; Conflict when another skill has that name; KeyTaken when the key was used for another call;
+        Denied.
         """
         from perdure.forge.new_skill import make_skill, read_skill_request
 
@@ -87,39 +99,39 @@ class Skills:
         if once is None or self._keys is None:
             await self._keep(skill.name, text)
         else:
-            await Idempotency(self._keys).kept_first(once, skill.name, lambda: self._keep(skill.name, text))
+            await Idempotency(self._keys).keep_first(once, skill.name, lambda: self._keep(skill.name, text))
         return SkillView(skill, capabilities)
 
     async def _keep(self, name: str, text: str) -> None:
-        """Write the file of a new skill, unless it is there."""
+        """Write the file of a new skill, unless it exists."""
         if name in catalogue():
-            raise Conflict(f"The skill {name} is built in. Give another name.")
+            raise Conflict(f"The skill {name} is built in. Choose another name.")
         ensure_folder(self._home)
-        async with locked(self._bots_dir):
+        async with hold_bots_lock(self._bots_dir):
             await asyncio.to_thread(self._put, name, text)
 
     async def edit(self, name: str, text: str, *, seen: str | None = None) -> SkillView:
-        """Replace the text of a skill of the home, validated first; with `seen`, only if that is the text now.
+        """Validate and replace the text of a skill of the home; with `seen`, only if that is its current text.
 
         Raises: NotFound; Invalid, naming the file, when the text is not a skill of that name; Conflict when the skill
-        is built in, or its text is not the one that was seen; Denied.
+        is built in, or its text is not `seen`; Denied.
         """
         if name in catalogue():
-            raise Conflict(f"The skill {name} is built in. Create one of your own from it, under another name.")
+            raise Conflict(f"The skill {name} is built in and cannot be edited. Create a skill under another name.")
         before = await self.text(name)
         skill = read_own_skill(name, text)
-        async with locked(self._bots_dir):
+        async with hold_bots_lock(self._bots_dir):
             await asyncio.to_thread(self._replace, name, text, before if seen is None else seen)
         return SkillView(skill)
 
     async def text(self, name: str) -> str:
-        """Return the SKILL.md of a skill, as it is written.
+        """Return the text of the SKILL.md of a skill.
 
         Raises: NotFound; Invalid when it cannot be read; Denied.
         """
         if name in catalogue():
             return catalogue()[name]
-        missing = NotFound(f"There is no skill {name[:80]!r}. `perdure skill list` shows those that there are.")
+        missing = NotFound(f"No skill {name[:80]!r}. `perdure skill list` shows the skills.")
         if not is_skill_name(name):
             raise missing
         try:
@@ -131,17 +143,26 @@ class Skills:
         try:
             known = self.shelf.text(name)
         except NotFound:
-            self.shelf.put(name, text)
+            self.shelf.write(name, text)
             return
         if known != text:
-            raise Conflict(f"There is another skill {name} already. Give another name.")
+            raise Conflict(f"Another skill {name} exists. Choose another name.")
 
     def _replace(self, name: str, text: str, seen: str) -> None:
         if self.shelf.text(name) != seen:
-            raise Conflict(f"The skill {name} was changed meanwhile. Edit it again.")
-        self.shelf.put(name, text)
+            raise Conflict(f"The skill {name} was changed meanwhile. Read and edit it again.")
+        self.shelf.write(name, text)
+
+
+def read_skill(data: bytes, path: Path) -> Skill:
+    """Read a file in the Agent Skills format; a file named SKILL.md must be in a folder with the name of the skill.
+
+    Raises: Invalid, naming the file.
+    """
+    folder = Path(os.path.abspath(path)).parent.name if path.name == SKILL_FILE else None
+    return parse_skill(decode_text(data, str(path)), str(path), folder=folder)
 
 
 def open_skills(settings: Settings) -> Skills:
-    """Look at the skills of a home alone; nothing else of the home is touched, and it need not be there."""
+    """Return the skills of a home without opening it; the home need not exist."""
     return Skills(settings.home, settings.bots_dir)

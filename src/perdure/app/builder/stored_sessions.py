@@ -1,4 +1,4 @@
-"""The sessions of interviews in the store: loaded by id, saved over what was there, and found by a prefix."""
+"""The stored sessions of interviews: load by id, save over the earlier revision, and find by prefix."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -6,7 +6,7 @@ from typing import Any
 
 from perdure.app.builder.sessions import SESSION_ID, SessionOver, SessionView, known_form, session_view
 from perdure.errors import Conflict, Damaged, Invalid, NotFound, PerdureError
-from perdure.forge.drafts import damaged, draft_of, state_of
+from perdure.forge.drafts import damaged, decode_draft, encode_draft
 from perdure.forge.interview.engine import BuilderEngine
 from perdure.forge.ports import BotStore, BuilderDraft, BuilderDraftStore
 from perdure.forge.state import BuilderState
@@ -18,7 +18,7 @@ _SHOWN = 60
 
 
 class StoredSessions:
-    """Drafts with their states. Those that were saved last are held, so that the next answer need not read them."""
+    """Drafts with their states. The last saved drafts are cached, so that the next answer need not read them."""
 
     def __init__(self, drafts: BuilderDraftStore, bots: BotStore, engine: BuilderEngine) -> None:
         self._drafts = drafts
@@ -27,7 +27,7 @@ class StoredSessions:
         self._held: dict[str, tuple[BuilderDraft, BuilderState]] = {}
 
     def take_held(self, session_id: str) -> tuple[BuilderDraft, BuilderState] | None:
-        """Return what was saved last of a session, if it is held, and hold it no longer."""
+        """Remove the cached state of a session, if any, and return it."""
         return self._held.pop(session_id, None)
 
     async def view(self, session_id: str) -> SessionView:
@@ -39,7 +39,7 @@ class StoredSessions:
         return session_view(state, draft.revision)
 
     async def load(self, session_id: str) -> tuple[BuilderDraft, BuilderState]:
-        """Load a session with its pending turn, which is kept first if it was not yet."""
+        """Load a session with its pending turn, which is stored first if it was not stored."""
         session_id = known_form(session_id)
         try:
             draft = await self._drafts.load_draft(session_id)
@@ -47,23 +47,23 @@ class StoredSessions:
             raise await self.missing(session_id) from error
         except Damaged as error:
             raise damaged(session_id, error.detail) from error
-        state = state_of(draft)
+        state = decode_draft(draft)
         resumed = await self._engine.resume(state)
         if resumed != state:
             try:
-                draft = await self._drafts.save_draft(draft_of(resumed), draft.revision)
+                draft = await self._drafts.save_draft(encode_draft(resumed), draft.revision)
             except Conflict:
-                return await self.load(session_id)  # another process was quicker and has saved it
+                return await self.load(session_id)  # another process has saved it first
         return draft, resumed
 
     async def save(self, state: BuilderState, before: BuilderDraft | None, once: IdempotentCall | None) -> SessionView:
-        """Keep a state over the draft before it, if there is one."""
+        """Save a state over its earlier draft, if there is one."""
         kept = None if once is None else replace(once, subject=state.session_id)
         revision = before.revision if before else 0
         try:
-            draft = await self._drafts.save_draft(draft_of(state), revision, kept, over=before)
+            draft = await self._drafts.save_draft(encode_draft(state), revision, kept, over=before)
         except Conflict as error:
-            begun = f"There is a draft of the session {state.session_id} already; go on with it, or begin another."
+            begun = f"The session {state.session_id} exists. Resume it, or start another."
             raise Conflict(error.detail if before else begun, current=await self.current(state.session_id)) from error
         self._hold(draft, state)
         return session_view(state, draft.revision)
@@ -75,43 +75,43 @@ class StoredSessions:
             del self._held[next(iter(self._held))]
 
     async def current(self, session_id: str) -> Mapping[str, Any] | None:
-        """Return a session as a conflict shows it; None when it is not there, or cannot be read."""
+        """Return the session for a conflict error; None if it does not exist, or cannot be read."""
         try:
             return (await self.view(session_id)).wire()
         except PerdureError:
-            return None  # it is gone, or cannot be shown; the conflict stays one
+            return None  # deleted or unreadable; the conflict is raised without it
 
     async def free_id(self, wanted: str) -> str:
-        """Return the id that is wanted for a new session, in the form in which it is kept.
+        """Return the wanted id of a new session in its stored form.
 
         Raises: Invalid when it is not a UUID; Conflict when it is taken.
         """
         if not SESSION_ID.fullmatch(wanted.lower()):
-            raise Invalid(f"A session id is a UUID, which {wanted[:60]!r} is not.")
+            raise Invalid(f"Invalid session id: expected a UUID, got {wanted[:60]!r}.")
         made = await self._bots.made_by(wanted.lower())
         if made is not None:
-            raise Conflict(f"The session {wanted} has made the bot {made.slug} already. Begin another.")
+            raise Conflict(f"The session {wanted} has made the bot {made.slug}. Start another.")
         return wanted.lower()
 
     async def missing(self, session_id: str) -> NotFound:
-        """Return the error for a session that is not there, which names the bot that it has made."""
+        """Return the error for a missing session; it names the bot that the session has made, if any."""
         made = await self._bots.made_by(session_id)
         if made is None:
-            return NotFound(f"There is no session {session_id}.")
+            return NotFound(f"No session {session_id}. `perdure draft list` shows the sessions.")
         return SessionOver(session_id, made.slug, made.number)
 
     async def find(self, prefix: str) -> str:
-        """Return the id of the one draft whose id begins so; a whole id is returned as it is.
+        """Return the id of the only draft with a prefix; a whole id is returned unchanged.
 
-        Raises: NotFound; Conflict, naming some of them, when there are several.
+        Raises: NotFound; Conflict, naming some of the drafts, when there are several.
         """
         if SESSION_ID.fullmatch(prefix.lower()):
             return prefix.lower()
         found = await self._drafts.find_drafts(prefix.lower(), limit=_MOST_SHOWN + 1) if prefix else []
         if not found:
-            raise NotFound(f"There is no draft whose id begins with {prefix[:60]!r}. `perdure draft list` shows them.")
+            raise NotFound(f"No draft has an id with the prefix {prefix[:60]!r}. `perdure draft list` shows them.")
         if len(found) > 1:
             shown = [f"{draft.session_id}  {draft.initial_description[:_SHOWN]}" for draft in found[:_MOST_SHOWN]]
             many = f"More than {_MOST_SHOWN}" if len(found) > _MOST_SHOWN else str(len(found))
-            raise Conflict(f"{many} drafts have ids that begin with {prefix!r}. Type more of it.", errors=shown)
+            raise Conflict(f"{many} drafts have ids with the prefix {prefix!r}. Type a longer prefix.", errors=shown)
         return found[0].session_id

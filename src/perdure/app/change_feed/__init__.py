@@ -1,1 +1,1 @@
-"""The change feed of a home: which goals have changed, in this process or another; imports the kernel."""
+"""The change feed of a home: notifications of goals that changed in any process. May import the kernel."""

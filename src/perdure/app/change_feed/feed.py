@@ -1,8 +1,8 @@
 """Notifies subscribers of changed goals, written by any process, with one watch of the store and one query for all.
 
-What this process appends is told at once. What other processes append is signalled by the store (NOTIFY, or
-`data_version` of SQLite), and read by one query, `Changes.changes`. The same query runs every `FALLBACK_S`, for
-signals that are lost. Without a subscriber there is no watch, no query and no task.
+Events of this process are published at once. Events of other processes are signalled by the store (NOTIFY, or
+`data_version` of SQLite), and read by one query, `Changes.changes`. The same query runs every `FALLBACK_S`, in case a
+signal is lost. Without a subscriber there is no watch, no query and no task.
 """
 
 import asyncio
@@ -12,30 +12,34 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
+from perdure.app.change_feed.answers import LiveAnswers
 from perdure.app.change_feed.history_tail import HistoryTail
 from perdure.app.change_feed.progress import PendingProgress, ProgressReport
 from perdure.app.change_feed.subscription import Subscription
 from perdure.app.outage_log import OutageLog
 from perdure.errors import PerdureError, Unavailable
 from perdure.kernel.calls.progress import CallProgress
+from perdure.kernel.loop import Loop
 from perdure.kernel.ports import Changes, Event, StateStore
 
 FALLBACK_S = 1.0
 _SPACING_S = 0.02
-"""The shortest time between two queries, however many processes signal their commits."""
+"""The minimum time between two queries, whatever the number of signals."""
 _MAX_SEEN = 10_000
 _FAILURES = 2
-"""After how many failed queries in a row it is logged and followers are told; one may fail for a moment."""
+"""The number of failed queries in a row after which the failure is logged and raised to followers."""
 
 log = logging.getLogger(__name__)
 
 
 class ChangeFeed:
-    """The changes of the goals of one home."""
+    """Publishes the changes of the goals of one home."""
 
     def __init__(self, store: StateStore, changes: Changes, *, fallback_s: float = FALLBACK_S) -> None:
         self.failure: PerdureError | None = None
-        """Why changes cannot be read at this time, if that lasts."""
+        """The error of a lasting failure to read changes, or None."""
+        self.answers = LiveAnswers()
+        """The answers of models that arrive in this process."""
         self._store = store
         self._changes = changes
         self._fallback_s = fallback_s
@@ -56,10 +60,10 @@ class ChangeFeed:
 
     @asynccontextmanager
     async def subscribe(self, *goal_ids: str, with_progress: bool = False) -> AsyncIterator[Subscription]:
-        """Return the changes of some goals, or of all goals if none is named, from now until the end of the block.
+        """Subscribe to changes of some goals, or of all goals if none is named, inside the block.
 
-        Progress is that of one goal, whose history is followed at the same time (see `tail`).
-        While the store cannot be read, this succeeds, and the subscription has missed changes when it can be read.
+        Progress is only reported for one goal whose history is followed at the same time (see `tail`).
+        If the store cannot be read now, the subscription is marked as having missed changes later.
 
         Raises: Unavailable when the home is closed.
         """
@@ -72,13 +76,13 @@ class ChangeFeed:
             self._remove(subscription)
 
     def add(self, subscription: Subscription, goal_id: str) -> None:
-        """Subscribe to the changes of another goal, too; not for a subscription to all goals."""
+        """Add a goal to a subscription, unless it is to all goals."""
         if subscription not in self._of_all:
             self._of_goal.setdefault(goal_id, set()).add(subscription)
 
     @contextmanager
     def tail(self, goal_id: str) -> Iterator[HistoryTail]:
-        """Return what the followers of a goal share, until the end of the block."""
+        """Return the shared tail of a goal's history inside the block."""
         tail = self._tails.setdefault(goal_id, HistoryTail(self._store, goal_id))
         tail.followers += 1
         try:
@@ -88,23 +92,28 @@ class ChangeFeed:
             if not tail.followers and self._tails.get(goal_id) is tail:
                 del self._tails[goal_id]
 
+    def watch_run(self, loop: Loop) -> None:
+        """Pass on what a run of this process reports: the progress of its calls, and answers while they arrive."""
+        loop.progress.listen(self.report)
+        self.answers.attach(loop.journal.goal_id, loop.answers)
+
     def report(self, progress: CallProgress) -> None:
-        """Pass the progress of a call that runs in this process on to the followers of its goal, from any thread."""
+        """Pass a progress report of a call of this process to the followers of its goal; callable from any thread."""
         if progress.goal_id in self._tails and self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the event loop is closed
                 self._loop.call_soon_threadsafe(self._report, progress)
 
     def seq_of(self, goal_id: str) -> int:
-        """Return the seq of the newest event of a goal that subscribers were told of; 0 when there is none."""
+        """Return the seq of the newest event of a goal that was published; 0 if there is none."""
         return self._seen.get(goal_id, 0)
 
     def wake_all(self) -> None:
-        """Let every subscriber check what it waits for: something other than a goal has changed."""
+        """Wake all subscribers, because something other than a goal has changed."""
         for subscription in self._subscriptions():
             subscription.wake()
 
     async def close(self) -> None:
-        """End all subscriptions, and wait until nothing of the feed runs."""
+        """End all subscriptions, and wait for the tasks of the feed."""
         self._is_closed = True
         for subscription in self._subscriptions():
             subscription.end()
@@ -130,7 +139,7 @@ class ChangeFeed:
             self._stop()
 
     async def _start(self) -> None:
-        """Watch the store from now on; all that is appended after this is told."""
+        """Start watching the store; all events that are appended after this are published."""
         async with self._starting:
             if self._is_closed:
                 raise Unavailable("These goals are of a home that is closed. Use them inside its `async with` block.")
@@ -161,7 +170,7 @@ class ChangeFeed:
         self._failures, self.failure = 0, None
 
     def _on_change(self, goal_id: str | None, events: Sequence[Event]) -> None:
-        """Take a signal of the store, which may come on any thread; see ChangeListener."""
+        """Handle a signal of the store, which may arrive on any thread; see ChangeListener."""
         with contextlib.suppress(RuntimeError):  # the event loop is closed
             if self._loop is not None:
                 self._loop.call_soon_threadsafe(self._take, goal_id, events)
@@ -179,7 +188,7 @@ class ChangeFeed:
 
     def _report(self, progress: CallProgress) -> None:
         tail = self._tails.get(progress.goal_id)
-        if tail is not None and tail.last_seq:  # else no subscriber has seen an event yet that it could follow
+        if tail is not None and tail.last_seq:  # else no follower has received an event yet
             report = ProgressReport(progress.call_id, progress.text, tail.last_seq)
             for subscription in self._of_goal.get(progress.goal_id, ()):
                 subscription.report(report)
@@ -223,7 +232,7 @@ class ChangeFeed:
             self.wake_all()
 
     def _tell(self, goal_id: str, seq: int) -> None:
-        """Tell of an event, once, however often it is reported."""
+        """Publish an event, unless it was published before."""
         if self._seen.get(goal_id, 0) >= seq:
             return
         self._seen[goal_id] = seq

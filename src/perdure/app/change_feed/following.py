@@ -1,6 +1,7 @@
-"""Follows the history of a goal: the events that are there, then those that come, until it has ended."""
+"""Follows the history of a goal: existing and new events, until the goal has ended."""
 
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import nullcontext
 from typing import cast
 
 from perdure.app.change_feed.feed import ChangeFeed
@@ -10,15 +11,15 @@ from perdure.app.goals.arguments import validate
 from perdure.kernel.events import Event
 
 QUIET_S = 5.0
-"""How long nothing has to happen before an empty page is yielded."""
+"""The time without events after which an empty page is yielded."""
 _END = "termination"
 
 
 def follow_pages(feed: ChangeFeed, goal_id: str, after: int) -> AsyncGenerator[Sequence[Event], None]:
-    """Yield the events of a goal after a seq in pages, then those that come, each once and in order.
+    """Yield the existing and new events of a goal after a seq in pages, each event once and in order.
 
-    It ends when the goal has ended; a goal that is reopened before all its events were read is followed to its next
-    end. An empty page is yielded when nothing has happened for a while, or the subscribers of the feed were woken.
+    The iteration ends when the goal has ended; a goal that is reopened before all its events were read is followed to
+    its next end. An empty page is yielded after a time without events, or when the subscribers of the feed are woken.
 
     Raises: NotFound; Conflict, with `last_seq`, when the goal has fewer events; Damaged; Unavailable.
     """
@@ -26,17 +27,19 @@ def follow_pages(feed: ChangeFeed, goal_id: str, after: int) -> AsyncGenerator[S
 
 
 async def follow_updates(
-    feed: ChangeFeed, goal_id: str, after: int, *, with_progress: bool = True
+    feed: ChangeFeed, goal_id: str, after: int, *, with_progress: bool = True, with_answers: bool = False
 ) -> AsyncGenerator[Sequence[Update], None]:
-    """Yield the events of a goal as `follow_pages` does, and between them what its calls report in this process.
+    """Yield the events of a goal as `follow_pages` does, with the progress reports of calls of this process.
 
+    `with_answers` also yields the answers of a model while they arrive in this process, beginning with the text so far.
     A follower that is slower than the reports misses some of them, and never an event.
 
     Raises: as `follow_pages`.
     """
     async with feed.subscribe(goal_id, with_progress=with_progress) as news:
         progress = news.progress if news.progress is not None else PendingProgress()
-        with feed.tail(goal_id) as tail:
+        answered = feed.answers.followed(goal_id, news) if with_answers else nullcontext()
+        with feed.tail(goal_id) as tail, answered as answer:
             row = await tail.look_up()
             validate.reached(row, after)
             is_ended = row.is_final and after >= row.last_seq
@@ -45,11 +48,17 @@ async def follow_updates(
                     after = page[-1].seq
                     is_ended = page[-1].type == _END
                     yield progress.among(page)
+                    if answer:
+                        answer.forget_recorded(page)
                 if is_ended and after >= tail.last_seq:
                     return
                 if progress:
                     yield progress.take()
-                has_news = bool(await news.wait(QUIET_S)) or (progress and not news.has_missed and feed.failure is None)
+                if answer and (pieces := answer.take()):
+                    yield pieces
+                has_changed = bool(await news.wait(QUIET_S))
+                is_reported = bool(progress or answer) and not news.has_missed and feed.failure is None
+                has_news = has_changed or is_reported
                 if has_news:
                     continue
                 yield ()

@@ -1,4 +1,4 @@
-"""The newest events of a goal that is followed, read once for all of its followers."""
+"""The newest events of a followed goal, read once for all of its followers."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,22 +7,22 @@ from perdure.kernel.events import Event
 from perdure.kernel.ports import StateStore, Summary
 
 PAGE_BYTES = 1 << 18
-"""How much of a history is kept or read at once, or one event, if that is larger."""
+"""The maximum size of a page of a history, unless a single event is larger."""
 _CHECK_S = 30.0
-"""How often it is checked that a goal without changes is still there."""
+"""The interval of checks that a goal without changes still exists."""
 
 
 class HistoryTail:
-    """What the followers of one goal share: how far its history goes, and its last page.
+    """The shared state of the followers of one goal: its last seq and its last page.
 
-    A follower asks for the page behind its position. The page that was read for the first one is kept for the others;
-    events that this process appends are kept without being read.
+    A follower requests the page after its position. The page that was read for one follower is kept for the others, and
+    events that this process appends are kept without reading them.
     """
 
     def __init__(self, store: StateStore, goal_id: str) -> None:
         self.goal_id = goal_id
         self.last_seq = 0
-        """The seq of the newest event that is known to exist."""
+        """The seq of the newest known event."""
         self.followers = 0
         self._store = store
         self._kept: Sequence[Event] = ()
@@ -30,18 +30,18 @@ class HistoryTail:
         self._checked_s = 0.0
 
     def note(self, seq: int) -> None:
-        """Note that there are events up to a seq."""
+        """Raise the last known seq."""
         self.last_seq = max(self.last_seq, seq)
 
     def push(self, events: Sequence[Event]) -> None:
-        """Keep events that were appended just now, if they follow what is known; else they are read when needed."""
+        """Keep newly appended events if they follow the known ones; otherwise they are read when needed."""
         if events[0].seq == self.last_seq + 1:
             is_connected = bool(self._kept) and self._kept[-1].seq == self.last_seq
             self._kept = _newest([*self._kept, *events] if is_connected else events)
         self.note(events[-1].seq)
 
     def reset(self) -> None:
-        """Forget everything: the store was restored or replaced."""
+        """Clear the state after the store was restored or replaced."""
         self.last_seq, self._kept, self._checked_s = 0, (), 0.0
 
     async def look_up(self) -> Summary:
@@ -55,7 +55,7 @@ class HistoryTail:
         return row
 
     async def look_up_if_old(self) -> Summary | None:
-        """Read the row of the goal unless a follower has done so a short time ago.
+        """Read the row of the goal, unless it was read recently.
 
         Raises: NotFound when it was deleted.
         """
@@ -63,7 +63,7 @@ class HistoryTail:
         return await self.look_up() if is_old else None
 
     async def page(self, after: int) -> Sequence[Event]:
-        """Return the events behind a seq, a page at most; nothing when no newer event is known.
+        """Return a page of the events after a seq; empty if no newer event is known.
 
         Raises: NotFound; Damaged.
         """
@@ -74,7 +74,7 @@ class HistoryTail:
                 return ()
             page = await self._store.load(self.goal_id, after=after, max_bytes=PAGE_BYTES)
             if not page:
-                self.last_seq = after  # the store has gone back to an earlier state
+                self.last_seq = after  # the store was restored to an earlier state
             elif not self._kept or page[-1].seq > self._kept[-1].seq:
                 self._kept = page
                 self.note(page[-1].seq)
@@ -96,5 +96,5 @@ def _newest(events: Sequence[Event]) -> Sequence[Event]:
 
 
 def size_of(event: Event) -> int:
-    """Return the size of an event in memory, roughly."""
+    """Return the approximate size of an event in memory."""
     return len(event.payload) + 300

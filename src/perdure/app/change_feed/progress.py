@@ -1,33 +1,33 @@
-"""The progress of the calls of one goal that a follower has not taken yet; it is never stored."""
+"""Pending progress reports of the calls of one goal for one follower; they are never stored."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from perdure.app.change_feed.answers import AnswerUpdate
 from perdure.kernel.events import Event
 
 MAX_BYTES = 1 << 18
-"""How much progress is kept for a follower that does not take it; then the oldest is dropped."""
+"""The maximum size of pending reports; when it is exceeded, the oldest report is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProgressReport:
-    """What a call has reported about itself last, as text."""
+    """The newest progress report of a call."""
 
     call_id: str
     text: str
     after_seq: int
-    """The newest event of the goal that was known when it was reported."""
+    """The seq of the newest known event of the goal at the time of the report."""
 
 
-Update = Event | ProgressReport
-"""What a follower of a goal gets."""
+Update = Event | ProgressReport | AnswerUpdate
+"""An item for a follower of a goal."""
 
 
 class PendingProgress:
     """The newest report of each call, oldest first.
 
-    A follower that is slower than the reports gets only the newest of each call, and so never has more than
-    `MAX_BYTES` waiting for it.
+    A slow follower gets only the newest report of each call, so at most `MAX_BYTES` are pending.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class PendingProgress:
         return bool(self._newest)
 
     def put(self, report: ProgressReport) -> None:
-        """Keep a report, instead of the one before it of the same call."""
+        """Store a report, replacing the earlier one of the same call."""
         self._drop(report.call_id)
         self._newest[report.call_id] = report
         self._size += len(report.text)
@@ -46,20 +46,20 @@ class PendingProgress:
             self._drop(next(iter(self._newest)))
 
     def take(self) -> Sequence[ProgressReport]:
-        """Return all reports, and forget them."""
+        """Return and remove all reports."""
         taken = list(self._newest.values())
         self._newest.clear()
         self._size = 0
         return taken
 
-    def among(self, page: Sequence[Event]) -> Sequence[Update]:
+    def among(self, page: Sequence[Event]) -> Sequence[Event | ProgressReport]:
         """Return events with the reports that were made before each of them, which are forgotten.
 
-        So a report is never seen before the start of its call, nor after its outcome.
+        So a report is never yielded before the start of its call or after its outcome.
         """
         return list(self._among(page)) if self._newest else page
 
-    def _among(self, page: Sequence[Event]) -> Iterator[Update]:
+    def _among(self, page: Sequence[Event]) -> Iterator[Event | ProgressReport]:
         waiting = list(self._newest.values())
         for event in page:
             while waiting and waiting[0].after_seq < event.seq:

@@ -1,4 +1,4 @@
-"""Reads a goal that has changed once for all subscribers that are told of it."""
+"""Reads a changed goal once for all subscribers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,12 +12,12 @@ _MAX_KEPT = 500
 @dataclass(frozen=True)
 class _Read:
     seq: int
-    """The newest event that was known when the read began: it sees that, and may not see a later one."""
+    """The newest known event at the start of the read, which may not include later events."""
     view: "asyncio.Task[GoalView]"
 
 
 class SharedViews:
-    """Changed goals as they are shown; `find` reads one, `seq_of` returns its newest event that was told."""
+    """Views of changed goals; `find` reads one, `seq_of` returns the seq of its newest published event."""
 
     def __init__(self, find: Callable[[str], Awaitable[GoalView]], seq_of: Callable[[str], int]) -> None:
         self._find = find
@@ -25,7 +25,7 @@ class SharedViews:
         self._reads: dict[str, _Read] = {}
 
     async def get(self, goal_id: str) -> GoalView:
-        """Return a goal as it was read after its last change.
+        """Return the view of a goal after its last change.
 
         Raises: NotFound when it was deleted.
         """

@@ -1,36 +1,46 @@
-"""What one subscriber of the change feed has not read yet."""
+"""The pending changes of one subscriber of the change feed."""
 
 import asyncio
 import contextlib
 
+from perdure.app.change_feed.answers import PendingAnswer
 from perdure.app.change_feed.progress import PendingProgress, ProgressReport
 from perdure.errors import Unavailable
+from perdure.kernel.conversation.answer_feed import AnswerDelta, AnswerReset
 
 MAX_PENDING = 8_000
-"""How many changed goals are kept for a subscriber that does not read, which is less than a mebibyte."""
+"""The maximum number of pending goals of a subscriber that does not read; less than a mebibyte."""
 
 
 class Subscription:
-    """Changed goals that wait for one subscriber: each once, however often it changes."""
+    """The changed goals for one subscriber; each is listed once until it is read."""
 
     def __init__(self, progress: PendingProgress | None = None) -> None:
         self.progress = progress
-        """What the calls of the goals report while they run; None for a subscriber that does not want it."""
+        """Pending progress reports; None for a subscriber without progress."""
+        self.answer: PendingAnswer | None = None
+        """Pending parts of the answers of models; None for a subscriber without answers."""
         self.has_missed = False
-        """Whether goals may have changed that it was not told of: there were too many, or the store was restored."""
+        """Whether changes may be missing: there were too many, or the store was restored."""
         self._goals: dict[str, None] = {}
         self._has_come = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._is_woken = self._is_over = False
 
     def report(self, report: ProgressReport) -> None:
-        """Note the progress of a call, for a subscriber that wants it."""
+        """Add a progress report, for a subscriber with progress."""
         if self.progress is not None:
             self.progress.put(report)
             self._notify()
 
+    def report_answer(self, piece: AnswerDelta | AnswerReset) -> None:
+        """Note a piece of an answer, for a subscriber that wants it."""
+        if self.answer is not None:
+            self.answer.put(piece)
+            self._notify()
+
     def tell(self, goal_id: str) -> None:
-        """Note that a goal has changed."""
+        """Add a changed goal."""
         if len(self._goals) < MAX_PENDING or goal_id in self._goals:
             self._goals[goal_id] = None
         else:
@@ -38,12 +48,12 @@ class Subscription:
         self._notify()
 
     def miss(self) -> None:
-        """Note that any goal may have changed."""
+        """Mark changes as missing: any goal may have changed."""
         self.has_missed = True
         self.wake()
 
     def end(self) -> None:
-        """Let `wait` raise from now on: the home is closed."""
+        """Let `wait` raise from now on, because the home is closed."""
         self._is_over = True
         self.wake()
 
@@ -57,15 +67,15 @@ class Subscription:
             self._loop.call_soon_threadsafe(self._has_come.set)
 
     async def wait(self, timeout_s: float) -> list[str]:
-        """Wait for changes, and return the goals that have changed.
+        """Wait for changes, and return the changed goals.
 
-        There are none when only progress was reported, when it was woken, or when the time is over.
+        The list is empty if only progress was reported, the subscriber was woken, or the time is over.
 
         Raises: Unavailable when the home is closed.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                while not (self._goals or self.progress or self._is_woken or self._is_over):
+                while not (self._goals or self.progress or self.answer or self._is_woken or self._is_over):
                     await self._has_come.wait()
                     self._has_come.clear()
         self._is_woken = False

@@ -1,4 +1,4 @@
-"""Reads a goal in detail: its history, what was posted to it and is not taken yet, and the goals that it started."""
+"""Reads a goal in detail: its history, its pending posts and its children."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from perdure.kernel.history.replay import require_unchanged
 
 
 async def read_detail(goals: Goals, goal: GoalView) -> GoalDetailView:
-    """Return a goal in detail, as its history says now. A damaged one that has not ended is returned without it.
+    """Return a goal in detail with its current history; an unfinished damaged goal is returned without it.
 
     Raises: NotFound; Damaged when it has ended, because its result cannot be read.
     """
@@ -27,7 +27,7 @@ async def read_detail(goals: Goals, goal: GoalView) -> GoalDetailView:
 
 
 async def detail_of(goals: Goals, state: GoalState) -> GoalDetailView:
-    """Return a goal in detail, of which a run or a reader has the state in hand.
+    """Return a goal in detail, with an already folded state.
 
     Raises: NotFound
     """
@@ -35,9 +35,9 @@ async def detail_of(goals: Goals, state: GoalState) -> GoalDetailView:
 
 
 async def salvage_detail(goals: Goals, goal: GoalView) -> tuple[GoalDetailView, Damaged | None]:
-    """Return a goal in detail as far as its history can be read, and what is wrong with the rest.
+    """Return a goal in detail as far as its history is readable, and the damage of the rest.
 
-    Raises: NotFound; Damaged when nothing of it can be read.
+    Raises: NotFound; Damaged when no event is readable.
     """
     events = await goals.history(goal.id)
     damage = _damage(events, goal.id)
@@ -55,7 +55,7 @@ async def _detail(goals: Goals, goal: GoalView, state: GoalState | None, damage:
 
 
 async def _next_goals(goals: Goals, goal: GoalView, state: GoalState) -> Sequence[GoalView]:
-    """Return the goals to continue with: the descendants that a goal waits for, or the open parent of an ended one."""
+    """Return the goals to act on next: the awaited descendants, or the open parent of an ended goal."""
     if goal.summary.waiting_for == "child":
         return await goals.children.waiting(state)
     if not goal.is_final or goal.summary.parent is None:

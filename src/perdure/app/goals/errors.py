@@ -1,4 +1,4 @@
-"""Turns the end or the wait of a goal into the exception that `p.goals.run` raises."""
+"""The exceptions that `p.goals.run` raises for goals that failed, were cancelled or wait."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -11,11 +11,15 @@ from perdure.app.wire.next_commands import NextCommand, next_commands, with_home
 from perdure.errors import Conflict, GoalCancelled, GoalFailed, GoalWaiting
 from perdure.kernel.events import Ask, Termination, Wait
 from perdure.kernel.fold import GoalState
+from perdure.kernel.history.reopening import ForkOffered
 from perdure.kernel.loop import RunResult
+from perdure.kernel.ports import Owned
 from perdure.kernel.summary import summarise
 from perdure.minds.flow.registry import loaded_flow
 from perdure.minds.flow.values.values import reader_of
 from perdure.moments import moment
+
+__all__ = ["ForkOffered", "Owned", "failure_of", "result_of", "wait_of"]
 
 
 def result_of(
@@ -23,8 +27,8 @@ def result_of(
 ) -> GoalResult[Any]:
     """Return the result of a goal that is done, or whose run was stopped.
 
-    The value of a flow that this process has loaded is read as its return annotation says. Of any other it is the JSON
-    form. The commands of an exception name the home, if one is given, and are those that fit at `now_us`.
+    The value of a loaded flow is converted to its return annotation; otherwise the JSON form is returned. The commands
+    of an exception name the home, if one is passed, and are those that fit at `now_us`.
 
     Raises: GoalFailed and GoalCancelled, unless `on_failed` is "return"; GoalWaiting; Conflict when the value does not
     fit the annotation, because the code was changed.
@@ -45,7 +49,7 @@ def result_of(
 
 
 def _reader(state: GoalState) -> Callable[[Any], Any]:
-    """Return what reads the value of a goal: as the flow's annotation says, if its code is loaded."""
+    """Return the function that converts the value of a goal, by the flow's annotation if its code is loaded."""
     spec = state.begun.mind
     flow = loaded_flow(spec.at, spec.flow) if spec.kind == "flow" and spec.at is not None else None
     return _as_it_is if flow is None else reader_of(flow.fn)
@@ -61,14 +65,9 @@ def failure_of(result: RunResult, home: Path | None = None) -> GoalFailed | None
     if end is None or state.status == "done":
         return None
     kind = GoalCancelled if state.status == "cancelled" else GoalFailed
-    return kind(
-        state.goal_id,
-        end.reason,
-        _detail(end),
-        end.error.traceback if end.error else None,
-        _next(result, home),
-        recorded_at=_moment(state.updated_us) if result.is_recorded else None,
-    )
+    traceback = end.error.traceback if end.error else None
+    recorded_at = _moment(state.updated_us) if result.is_recorded else None
+    return kind(state.goal_id, end.reason, _detail(end), traceback, _next(result, home), recorded_at=recorded_at)
 
 
 def wait_of(result: RunResult, home: Path | None = None, now_us: int | None = None) -> GoalWaiting | None:
@@ -79,6 +78,8 @@ def wait_of(result: RunResult, home: Path | None = None, now_us: int | None = No
     calls = [each.call for each in state.open_calls.values()]
     unknown = [each.call.step for each in state.open_calls.values() if each.unknown is not None]
     due_us = min(state.timers().values(), default=None)
+    failure = state.conversation.failure
+    message = None if failure is None else failure.message
     below = [wait for wait in map(_wait_below, result.next_goals) if wait is not None]
     return GoalWaiting(
         state.goal_id,
@@ -95,13 +96,13 @@ def wait_of(result: RunResult, home: Path | None = None, now_us: int | None = No
         next=_next(result, home, now_us),
         unknown=unknown,
         deadlines=_deadlines(state),
-        failure=None if state.conversation.failure is None else state.conversation.failure.message,
+        failure=message,
         children=[wait.detail.removesuffix(".") for wait in below],
     )
 
 
 def _deadlines(state: GoalState) -> dict[str, str]:
-    """Return until when the questions, by call id, and the signals, by name, are waited for."""
+    """Return the deadlines of questions, by call id, and of signals, by name."""
     found = {}
     for call_id, due_us in state.timers().items():
         call = state.open_calls[call_id].call
@@ -110,7 +111,7 @@ def _deadlines(state: GoalState) -> dict[str, str]:
 
 
 def _wait_below(child: GoalView) -> GoalWaiting | None:
-    """Return what a child waits for, for the goal that waits for it."""
+    """Return the wait of a child, to be reported for its parent."""
     return None if child.state is None else wait_of(RunResult("waiting", child.state, child.summary.queue))
 
 

@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
+from perdure.app.conversations.conversations import Conversations
 from perdure.app.goals.arguments import validate
 from perdure.app.goals.arguments.run_options import Reopening, RetryOptions, RunOptions
 from perdure.app.goals.arguments.validate import OnFailed
@@ -13,7 +14,6 @@ from perdure.app.goals.errors import result_of
 from perdure.app.goals.handle import GoalHandle
 from perdure.app.goals.options import GoalOptions
 from perdure.app.goals.runs import GoalRuns
-from perdure.app.goals.updates.conversations import Conversations
 from perdure.app.goals.updates.deletion import GoalDeletion
 from perdure.app.goals.updates.forks import GoalForks, fork_request
 from perdure.app.goals.updates.posts import CANCEL_WAIT_S, Posts, cancel_payload, clean_up
@@ -27,6 +27,7 @@ from perdure.app.workers.children import HomeChildren
 from perdure.errors import Conflict, Invalid
 from perdure.kernel.calls.decisions import admit_decision, choose, refuse_while_cancelled
 from perdure.kernel.events import Event, Limits, Signal, content_of
+from perdure.kernel.journal import ForkChanges
 from perdure.kernel.loop import RunResult
 from perdure.kernel.ports import InboxRow
 from perdure.tools.goal_policy import read_policy
@@ -42,7 +43,7 @@ T = TypeVar("T")
 class Goals(GoalRuns):
     """The goals of a home. A method that changes a goal needs its whole id; one that only reads accepts a prefix.
 
-    Instead of an id, each takes `key:KEY` for the goal that a key has started. Options come before the arguments:
+    Instead of an id, each accepts `key:KEY` for the goal with a start key. Options come before the arguments:
     `await p.goals.options(key="nightly-2026-11-15").run(nightly, "2026-11-15")`.
     """
 
@@ -63,12 +64,11 @@ class Goals(GoalRuns):
     ) -> GoalOptions:
         """Return options for `run` and `start`, which take only the flow and its arguments.
 
-        `key` identifies the start: the same call is the same goal. `tags` are labels to find it by. A failed goal is
-        raised as GoalFailed; with `on_failed="retry"` the caller, not recovery after a crash, retries it once before
-        that; with `"return"` its result is returned.
-        `policy` judges the calls that a model decides: a preset, or a mapping of `preset`, `rules` and `yes`. With
-        `bot`, `model` or `chat`, the text that is run is a goal for a model; with `chat` it is the first message of a
-        conversation, which waits for the next.
+        `key` is the start key: repeating the call with it refers to the same goal. `tags` are labels for filters. A
+        failed goal raises GoalFailed; with `on_failed="retry"`, the caller (not recovery after a crash) retries it once
+        before that; with `"return"`, its result is returned. `policy` is the policy for calls of a model: a preset, or
+        a mapping of `preset`, `rules` and `yes`. A text is a task for `model`, or that of `bot`, else for the default
+        model; with `chat`, it is the first message of a conversation, which waits for the next.
 
         Raises: Invalid
         """
@@ -78,9 +78,9 @@ class Goals(GoalRuns):
     @overload
     async def run(self, what: "Flow[P, T]", /, *args: P.args, **kwargs: P.kwargs) -> GoalResult[T]: ...
     @overload
-    async def run(self, what: str | Path, /) -> GoalResult[Any]: ...
-    async def run(self, what: "Flow[..., Any] | str | Path", /, *args: Any, **kwargs: Any) -> GoalResult[Any]:
-        """Run a flow with its arguments, a command line, or the plan in a file, and return the result.
+    async def run(self, what: str | list[str] | Path, /) -> GoalResult[Any]: ...
+    async def run(self, what: Any, /, *args: Any, **kwargs: Any) -> GoalResult[Any]:
+        """Run a flow with its arguments, a text for a model, a command or the plan in a file; return the result.
 
         Raises: GoalFailed; GoalCancelled; GoalWaiting; Invalid; NotFound when the plan file does not exist.
         """
@@ -89,8 +89,8 @@ class Goals(GoalRuns):
     @overload
     async def start(self, what: "Flow[P, T]", /, *args: P.args, **kwargs: P.kwargs) -> GoalHandle[T]: ...
     @overload
-    async def start(self, what: str | Path, /) -> GoalHandle[Any]: ...
-    async def start(self, what: "Flow[..., Any] | str | Path", /, *args: Any, **kwargs: Any) -> GoalHandle[Any]:
+    async def start(self, what: str | list[str] | Path, /) -> GoalHandle[Any]: ...
+    async def start(self, what: Any, /, *args: Any, **kwargs: Any) -> GoalHandle[Any]:
         """Store a goal, run it in the background until the home is closed, and return its handle at once.
 
         Raises: Invalid; NotFound when the plan file does not exist.
@@ -98,21 +98,23 @@ class Goals(GoalRuns):
         return await self.options().start(what, *args, **kwargs)
 
     async def handle(self, goal_id: str | None = None, *, key: str | None = None) -> GoalHandle[Any]:
-        """Return a handle on the goal with an id, or that a key has started, whichever process runs it.
+        """Return a handle on the goal with an id or a start key, in any process.
 
         Raises: NotFound; Invalid unless exactly one of both is given.
         """
         return GoalHandle(self, (await self._whole(validate.id_or_key(goal_id, key))).goal_id)
 
-    async def resume(self, goal_id: str, *, limits: Limits | None = None) -> GoalResult[Any]:
-        """Resume a goal, and return the result; a finished goal is not run again, and its result is that of its end.
+    async def resume(self, goal_id: str, *, limits: Limits | None = None, model: str | None = None) -> GoalResult[Any]:
+        """Resume a goal and return the result. A finished goal is not run again; its recorded result is returned.
 
-        `limits` raises those that are given, for a goal that waits because it has reached one.
+        `limits` raises limits of a goal, for example one that waits because it has reached one. `model` is asked from
+        then on, in a goal for a model.
 
         Raises: GoalFailed, GoalCancelled and GoalWaiting as `run`; NotFound; Conflict when another live worker runs the
-        goal, or its flow was changed; Invalid when a limit is not above what was used.
+        goal, or its flow was changed; Invalid when a limit is not above what was used, or `model` is not a model.
         """
-        return self.result_of(await self.resume_run(goal_id, limits=validate.limits(limits)))
+        options = RunOptions(queue=self._queue, model=model)
+        return self.result_of(await self.resume_run(goal_id, options, validate.limits(limits)))
 
     async def retry(
         self,
@@ -123,10 +125,11 @@ class Goals(GoalRuns):
         key: str | None = None,
         policy: str | Mapping[str, Any] | None = None,
     ) -> GoalResult[Any]:
-        """Retry a failed goal, and return the result: the failed steps are called again, all others stay recorded.
+        """Retry a failed goal and return the result: failed steps are called again, completed steps are not.
 
-        A failed step that may have had its effect is not repeated: the goal waits for a decision on it. The same key
-        retries once; then it resumes the goal, or only reads its end. `policy` judges the calls of models from then on.
+        A failed step that may have had its effect is not repeated: the goal waits for a decision on it. With a key, the
+        goal is retried once; a repetition resumes it, or returns its result. `policy` applies to calls of a model from
+        then on.
 
         Raises: GoalFailed, GoalCancelled and GoalWaiting as `run`; NotFound; Conflict when the goal is not failed, its
         flow began other steps because of the failure (the message has the command that forks it instead), another live
@@ -144,7 +147,7 @@ class Goals(GoalRuns):
 
     @cached_property
     def retries(self) -> GoalRetries:
-        """How failed goals are reopened."""
+        """The retries of failed goals."""
         return GoalRetries(self, self._store, self._store, self._runner)
 
     @cached_property
@@ -153,24 +156,24 @@ class Goals(GoalRuns):
 
     @cached_property
     def conversations(self) -> Conversations:
-        """What is said to the models of goals."""
-        return Conversations(self._posts, self.begun)
+        """The conversations of the home."""
+        return Conversations(self, self._store, self._runner, self._posts)
 
     @cached_property
     def worker(self) -> "AppWorker":
-        """What runs goals in the background of this program."""
+        """The worker that runs goals in the background of this program."""
         from perdure.app.workers.app_worker import AppWorker
 
         return AppWorker(self, self._clock, queue=self._queue)
 
     def result_of(self, result: RunResult, on_failed: OnFailed = "raise") -> GoalResult[Any]:
-        """Return the result of a run, or raise what became of it; see `perdure.app.goals.errors.result_of`."""
+        """Return the result of a run, or raise its exception; see `perdure.app.goals.errors.result_of`."""
         return result_of(result, on_failed, home=self.named_home, now_us=self._clock.now_us())
 
     async def reopen(self, goal_id: str, options: RunOptions | None = None, **again: Unpack[RetryOptions]) -> RunResult:
         """Reopen a failed goal and run it until it ends, waits or is stopped; see `retry`.
 
-        A goal whose code is in a script elsewhere is reopened and not run.
+        A goal whose code is in another script is reopened, but not run.
         """
         again["limits"] = validate.limits(again.get("limits"))
         return await self.retries.reopen(goal_id, options or RunOptions(queue=self._queue), Reopening(**again))
@@ -178,11 +181,11 @@ class Goals(GoalRuns):
     async def decide(
         self, goal_id: str, decision: str, *, call_id: str | None = None, value: Any = None, key: str | None = None
     ) -> GoalView:
-        """Settle an open call, durably; it does not start a run of the goal.
+        """Settle an open call, durably; this does not start a run of the goal.
 
-        Without a call's id, the only one that the decision fits is meant. The same key decides once. Of two decisions
-        on one call at the same moment, one is accepted. The value for a skipped step of a flow is validated against the
-        return annotation of its function if the code is here, else when the flow is resumed.
+        Without the id of a call, the decision applies to the only call that it fits. With a key, it is recorded once.
+        Of two simultaneous decisions on one call, one is accepted. The value for a skipped step of a flow is validated
+        against the return annotation of its function if the code is available, else when the flow is resumed.
 
         Raises: NotFound; Invalid; Conflict, which says what was decided before, when it fits nothing that is open, or
         the key has decided something else; Damaged, and nothing is stored.
@@ -222,15 +225,15 @@ class Goals(GoalRuns):
         return replace(await self.find(goal_id), is_news=False)
 
     async def signal(self, goal_id: str, name: str, payload: Any = None, *, key: str | None = None) -> GoalView:
-        """Send a signal that a goal waits for, or will wait for; the same key sends it once.
+        """Send a signal to a goal, which may wait for it now or later; with a key, once.
 
-        When nothing waits for it now, it is stored, and `note` of the goal says so and what the goal waits for.
+        If nothing waits for it now, it is stored, and `note` of the goal describes the present waits of the goal.
 
         Raises: NotFound; Invalid; Conflict when the goal has finished or is being cancelled, or the key was used for
         another signal; Damaged, and nothing is stored.
         """
         if not isinstance(name, str) or not name.strip():
-            raise Invalid(f"A signal has a name, which is a text; found {name!r}.")
+            raise Invalid(f"The name of a signal must be a text that is not empty, got {name!r}.")
         key, goal = validate.key(key), await self._whole(goal_id)
 
         def admit(_events: Sequence[Event], pending: Sequence[InboxRow]) -> None:
@@ -252,14 +255,14 @@ class Goals(GoalRuns):
         is_cleaned_up_here: bool = True,
         by: str | None = None,
     ) -> GoalView:
-        """End a goal, and return it as it is then; the worker that runs it ends what it has begun.
+        """Cancel a goal and return it; the worker that runs it ends its running steps.
 
-        The flow of a goal with `@flow(cleanup=True)` cleans up first: where no worker of a queue does that, it is run
-        here, if its code is here and `is_cleaned_up_here`. A second cancel, or one with `now`, ends the goal at once.
+        A flow with `@flow(cleanup=True)` cleans up first: if no worker of a queue does that, it runs in this process if
+        its code is available and `is_cleaned_up_here`. A second cancel, or one with `now`, ends the goal at once.
 
-        A goal that has not ended after `wait_s` seconds is returned as it is, with a `note` that says why.
+        If the goal has not ended after `wait_s` seconds, its `note` says why.
 
-        A goal that a live worker runs is cancelled even if its history is damaged: the worker does not load it again.
+        A goal of a live worker is cancelled even if its history is damaged: the worker does not load it again.
 
         Raises: NotFound; Invalid; Conflict when it has ended, unless the same key has ended it; Damaged, and nothing
         is stored.
@@ -275,7 +278,7 @@ class Goals(GoalRuns):
         return replace(ended, is_news=posted.is_news)
 
     async def wait_for_end(self, goal_id: str, wait_s: float = CANCEL_WAIT_S) -> GoalView:
-        """Wait for the end of a goal that was cancelled, for some seconds, and return it as it is then."""
+        """Wait up to `wait_s` seconds for the end of a cancelled goal, and return it."""
         return await self._posts.wait_for_end(await self.get(goal_id), wait_s)
 
     async def fork(
@@ -290,24 +293,24 @@ class Goals(GoalRuns):
     ) -> GoalView:
         """Create a goal that shares the events of another up to a point and continues from there. It does not run yet.
 
-        The point is exactly one of: `before` a step's first event, so that the step is called again; `after` the event
-        that settled a step; `at` the number of an event; `before_message` the number of a person's message. Calls that
-        are open there are void and called again, and so are the steps after the point. A `once` step that may have
-        happened is called again only if it is in `repeat`. A goal that was cancelled and has cleaned up is forked only
-        if the steps of its cleanup are in `repeat`. With `take_key`, the fork takes the start key of the goal. With a
-        `key`, the same call creates one fork. `policy` judges the calls of models in the fork, not that of the goal.
+        The point is exactly one of: `before`, a step that is called again; `after`, a step whose outcome is kept; `at`,
+        the seq of an event; `before_message`, the seq of a message of a person. Calls that are open at the point are
+        void and called again, and so are the steps after it. A `once` step that may have happened is called again only
+        if it is in `repeat`. A goal that was cancelled and has cleaned up is forked only if the steps of its cleanup
+        are in `repeat`. With `take_key`, the fork takes the start key of the goal. With a `key`, the same call creates
+        one fork. `policy` is the policy for calls of a model in the fork (default: that of the goal).
 
         Raises: NotFound; Invalid; Conflict when the goal has no such event or has ended there, the fork would repeat an
         effect or not undo a cleanup, or a key was used; Damaged when the point lies behind a damaged event.
         """
-        request, judged_by = fork_request(at, **place), read_policy(policy)
+        request, changes = fork_request(at, **place), ForkChanges(read_policy(policy))
         forks = GoalForks(self._store, self._runner, self.views_of)
         return await forks.fork(
-            await self._whole(goal_id), request, take_key=take_key, key=validate.key(key), policy=judged_by
+            await self._whole(goal_id), request, take_key=take_key, key=validate.key(key), changes=changes
         )
 
     async def deletable(self, goal_id: str, *, force: bool = False) -> GoalView:
-        """Return a goal that can be deleted; with `force`, also before it has finished, if its history is damaged.
+        """Return a goal after checking that it can be deleted; with `force`, also an unfinished damaged goal.
 
         Raises: NotFound; Conflict when it or a child of it has not finished or has a fork, or its parent has not
         finished.
@@ -317,20 +320,18 @@ class Goals(GoalRuns):
         return goal
 
     async def delete(self, goal_id: str, *, force: bool = False) -> str:
-        """Remove the history of a finished goal that has no forks, and of its children; return its id.
+        """Delete the history of a finished goal without forks, and of its children; return its id.
 
-        With `force`, a goal whose history is damaged is removed before it has finished, too, because it can be neither
-        resumed nor cancelled.
+        With `force`, also an unfinished goal whose history is damaged, because it can be neither resumed nor cancelled.
 
-        Raises: NotFound; Conflict when it or a child of it has not finished or has a fork, or its parent has not
-        finished.
+        Raises: as `deletable`.
         """
         goal = await self.get(goal_id)
         await GoalDeletion(self, self._store, force=force).delete(goal)
         return goal.id
 
     async def close(self) -> None:
-        """Interrupt and release the goals in the background, and stop being a worker; no call works after that."""
+        """Interrupt and release the goals in the background, and stop the worker; later calls raise Unavailable."""
         try:
             if "worker" in vars(self):
                 await self.worker.close()

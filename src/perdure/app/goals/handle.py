@@ -42,7 +42,7 @@ class GoalHandle(Generic[T_co]):
         self._goals = goals
         self._task = task
         self._has_waited = task is not None
-        """Whether the goal has run since this handle was made; if it had ended before, its end is only read."""
+        """Whether the goal has run since this handle was created."""
         self._on_failed = on_failed
         self._is_starter = is_starter
         """Whether this process has the code and resumes the goal when it can continue and no worker runs it."""
@@ -60,11 +60,11 @@ class GoalHandle(Generic[T_co]):
     async def result(self, timeout_s: float | None = None) -> GoalResult[T_co]:
         """Wait until the goal has ended, in whichever process, and return its result.
 
-        It waits for answers, signals and timers, too. A goal that was started through this handle is resumed here when
-        it can continue and no worker runs it. With `timeout_s=0`, only a goal that has ended already has a result.
+        This includes waits for answers, signals and timers. A goal that was started through this handle is resumed here
+        when it can continue and no worker runs it. With `timeout_s=0`, only an ended goal has a result.
 
-        Raises: GoalFailed and GoalCancelled as `run`; TimeoutError after `timeout_s` seconds, which says what the goal
-        does or waits for, while it continues; Conflict and Unavailable when it could not be run here.
+        Raises: GoalFailed and GoalCancelled as `run`; TimeoutError after `timeout_s` seconds, with the present state of
+        the goal, which continues; Conflict and Unavailable when it could not be run here.
         """
         limit_s = validate.timeout_s(timeout_s)
         result = await self._goals.run_result(self.id, "ended") if await self._has_ended() else None
@@ -79,29 +79,29 @@ class GoalHandle(Generic[T_co]):
             if not limit.expired():
                 raise
             if not await self._has_ended():
-                raise TimeoutError(await self._standing()) from None
+                raise TimeoutError(await self._describe_wait()) from None
             result = await self._goals.run_result(self.id, "ended")
         result = replace(result, is_recorded=not self._has_waited)
         return self._goals.result_of(result, self._on_failed)
 
     async def cancel(self, *, reason: str | None = None, now: bool = False) -> GoalView:
-        """Cancel the goal, and return it as it is then; see `p.goals.cancel`.
+        """Cancel the goal and return it; see `p.goals.cancel`.
 
         Raises: Conflict when it has ended.
         """
         return await self._goals.cancel(self.id, reason=reason, now=now)
 
     async def _has_ended(self) -> bool:
-        """Return whether the goal has ended for good: a failed goal may still be retried by its run in this process.
+        """Return whether the goal has ended and is not about to be retried by its run in this process.
 
-        The flow of a cancelled goal may still be unwound in this process. Nothing of that is recorded.
+        The flow of a cancelled goal may still be unwinding in this process, without recording anything.
         """
         goal = await self._goals.get(self.id)
         may_be_retried = goal.status == "failed" and self._task is not None and not self._task.done()
         return goal.is_final and not may_be_retried
 
-    async def _standing(self) -> str:
-        """Return a sentence on what the goal does, or waits for, now."""
+    async def _describe_wait(self) -> str:
+        """Return what the goal waits for, or its status if it does not wait."""
         goal = await self._goals.get(self.id)
         wait = wait_of(await self._goals.run_result(self.id, "waiting")) if goal.status == "waiting" else None
         return f"{self.id} is {goal.status}" if wait is None else wait.detail.removesuffix(".")
@@ -118,7 +118,7 @@ class GoalHandle(Generic[T_co]):
     async def _wait_for_task(self) -> None:
         """Wait for the end of the run in this process.
 
-        Raises: what ended it, unless another worker has the goal: that one is waited for.
+        Raises: the error of the run, unless another worker owns the goal.
         """
         task, self._task = self._task, None
         if task is None:
@@ -129,7 +129,7 @@ class GoalHandle(Generic[T_co]):
             if not task.done():
                 self._task = task
         if task.cancelled():
-            raise Unavailable(f"{self.id} was interrupted, because the home is being closed. Nothing is lost.")
+            raise Unavailable(f"{self.id} was interrupted because the home is being closed. It can be resumed.")
         error = task.exception()
         if error is not None and not isinstance(error, Owned):
             raise error

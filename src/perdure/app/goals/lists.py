@@ -1,6 +1,8 @@
-"""Lists of goals: by filters, those that are due, children, and the newest of a folder."""
+"""Lists of goals: by filters, due goals, children, and the newest goal of a folder."""
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
 
@@ -26,19 +28,23 @@ class GoalLists(GoalReader):
 
         `status` is one word or several: running, interrupted, waiting, done, failed, cancelled, or open (running or
         interrupted). `flow` is the name of a flow, or `module:function`. `key`, `bot`, `tag` and `queue` match
-        exactly; `parent` is the id of the goal that started others as its children. `since` and `until` choose by the
-        time of creation, from the first up to but without the second: a datetime, a date or time as text (local unless
-        it has an offset), or a duration such as `2h`, counted back from now.
+        exactly; `parent` is the goal that started others as its children: its id, a prefix of it, or `key:KEY`. `since`
+        and `until` choose by the time of creation, from the first up to but without the second: a datetime, a date or
+        time as text (local unless it has an offset), or a duration such as `2h`, counted back from now.
 
         Raises: Invalid
         """
         self.require_open()
         query, limit = goal_query(self._clock.now_us(), filters), validate.number("limit", limit, 1)
+        if query.where.parent is not None:
+            with suppress(NotFound):  # then it has no children, either
+                parent = (await self.find(query.where.parent)).id
+                query = replace(query, where=replace(query.where, parent=parent))
         before = None if before is None else validate.goal_id(before)
         return await self._matching(query, limit, before)
 
     async def _matching(self, query: GoalQuery, limit: int, before: str | None) -> Sequence[GoalView]:
-        """Return goals of a query; what a row does not say is looked up page by page."""
+        """Return the goals of a query; filters that need more than a row are applied page by page."""
         is_whole = query.shown is None and query.flow_at is None
         size = limit if is_whole else max(limit, _PAGE)
         found: list[GoalView] = []
@@ -52,7 +58,7 @@ class GoalLists(GoalReader):
         return found
 
     async def _is_of_flow(self, goal: GoalView, at: str | None) -> bool:
-        """Tell whether a goal runs the flow `module:function`; None means any flow."""
+        """Return whether a goal runs the flow `module:function`; None means any flow."""
         if at is None:
             return True
         try:
@@ -61,12 +67,12 @@ class GoalLists(GoalReader):
             return False
 
     async def children_of(self, goal_id: str) -> Sequence[GoalView]:
-        """Return the children that a goal has started, the newest first."""
+        """Return the children of a goal, newest first."""
         self.require_open()
         return await self.matching(GoalFilter(parent=goal_id))
 
     async def matching(self, where: GoalFilter) -> Sequence[GoalView]:
-        """Return all goals that match a filter, the newest first."""
+        """Return all goals that match a filter, newest first."""
         found: list[Summary] = []
         before = None
         while page := await self._store.list_goals(where=where, limit=_PAGE, before=before):
@@ -75,7 +81,7 @@ class GoalLists(GoalReader):
         return await self.views_of(found)
 
     async def finished_before(self, moment_us: int, *, limit: int, before: str | None = None) -> Sequence[GoalView]:
-        """Return finished goals that were last updated before a moment, the newest first."""
+        """Return finished goals that were last updated before a moment, newest first."""
         self.require_open()
         where = GoalFilter(status=tuple(sorted(FINAL)), updated_before_us=moment_us)
         return await self.views_of(await self._store.list_goals(where=where, limit=limit, before=before))
@@ -92,16 +98,16 @@ class GoalLists(GoalReader):
         return max(views, key=lambda view: (view.summary.created_us, view.summary.goal_id))
 
     async def due(self, *, limit: int = 50) -> Sequence[GoalView]:
-        """Return the goals that sleep and are due, the longest due first."""
+        """Return the sleeping goals that are due, the longest overdue first."""
         self.require_open()
         return await self.views_of(await self._store.due(self._clock.now_us(), limit=limit))
 
     async def each_due(
         self, *, queue: str | None = None, after: GoalView | None = None, until_us: int | None = None
     ) -> AsyncIterator[GoalView]:
-        """Yield every goal that is due now, each once: those that sleep, and those that were woken and cut short.
+        """Yield every due goal once: sleeping goals, and goals that were woken and interrupted.
 
-        `after` is a goal that was yielded before: only those behind it follow. `until_us` is another moment than now.
+        `after` is an earlier yielded goal at which to continue. `until_us` replaces the present time.
         """
         self.require_open()
         due_us, last = until_us or self._clock.now_us(), None if after is None else after.summary
@@ -120,7 +126,7 @@ class GoalLists(GoalReader):
         return None
 
     async def can_continue(self, goal: GoalView) -> bool:
-        """Tell whether a goal that no worker runs would do something if it were resumed now."""
+        """Return whether resuming a goal now would make progress: it is interrupted or due, or has pending posts."""
         if goal.is_final or goal.is_running or goal.summary.waiting_for == "hold":
             return False
         due_us = goal.summary.due_us

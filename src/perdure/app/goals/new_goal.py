@@ -1,7 +1,9 @@
 """A goal before it is started: a command, a plan, a model's task, or a flow with its arguments."""
 
 import inspect
-from collections.abc import Mapping
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
@@ -13,7 +15,7 @@ from perdure.files.opening import read_input_file
 from perdure.kernel.events import GoalBegun, Limits, Message, MindSpec, ParentCall, PolicySpec
 from perdure.minds.flow.flow import Flow
 from perdure.minds.flow.registry import is_own_name, require_newest
-from perdure.minds.flow.scripts import script_here, without_script
+from perdure.minds.flow.scripts import script_call, without_script
 from perdure.minds.flow.steps.user_errors import described
 from perdure.minds.flow.values.values import arguments_to_json, require_readable
 
@@ -23,32 +25,32 @@ _SHOWN = 100
 
 @dataclass(frozen=True)
 class NewGoal:
-    """What a new goal is to achieve, in which folder, and within which limits."""
+    """The task, folder, limits and options of a new goal."""
 
     text: str
     mind: MindSpec
     workdir: Path | None
-    """None for a folder of its own in the home."""
+    """None for its own folder in the home."""
     limits: Limits = field(default_factory=Limits)
     bot: str | None = None
     key: str | None = None
-    """Names this one start: a second with the same key is refused."""
+    """The start key; a second start with the same key is rejected."""
     tags: tuple[str, ...] = ()
     policy: PolicySpec | None = None
-    """Judges the calls that a model decides; None: the policy of the settings."""
+    """The policy for calls of a model; None: the policy of the settings."""
     flow: Flow[..., Any] | None = field(default=None, repr=False, compare=False)
-    """The flow itself, which is what runs: another may be defined under its name before it begins."""
+    """The flow object that runs: another flow may be defined under its name before the start."""
     goal_id: str | None = None
-    """The id that it has to get; None for a new one."""
+    """The required id; None for a new one."""
     parent: ParentCall | None = None
-    """The call that starts it, if that is a goal's."""
+    """The call of the parent goal that starts it, if any."""
     said: tuple[Message, ...] = ()
-    """What is recorded right behind the start: the first message of a conversation."""
+    """The messages that are recorded after the start: the first message of a conversation."""
     bot_version: int | None = None
     """The version of the bot, if the goal has one."""
 
     def __post_init__(self) -> None:
-        """Refuse invalid tags, and a key that is empty or that not every database can keep.
+        """Reject invalid tags and keys.
 
         Raises: Invalid
         """
@@ -56,7 +58,7 @@ class NewGoal:
         validate.key(self.key, is_childs=self.parent is not None)
 
     def differs_from(self, begun: GoalBegun) -> str | None:  # noqa: PLR0911 (one return for each difference)
-        """Say in what another goal is not the one that is wanted; in which folder and with how much do not count."""
+        """Return the differences to another goal; the working folder and the limits do not count."""
         if self.policy is not None and self.policy != (begun.policy or PolicySpec()):
             return "which was started with another policy for the calls of models"
         mind, was = without_script(self.mind), without_script(begun.mind)
@@ -70,11 +72,12 @@ class NewGoal:
             return f"which has another plan: {_first_other_line(was.plan or '', mind.plan or '')}"
         if begun.text != self.text:
             return f"which is {_shown(begun.text)}, and not {_shown(self.text)}"
-        return None if was == mind else f"which is run {'by' if was.shell else 'without'} a shell"
+        how = "by" if was.shell else "without"
+        return None if was == mind else f"which is run {how} a shell"
 
 
 def _difference_of_flows(was: MindSpec, now: MindSpec, *, has_name: bool) -> str | None:
-    """Say in what two goals of flows differ.
+    """Return the differences between two goals of flows.
 
     Their texts do not count: a name may have been added since, and a set is shown in any order.
     """
@@ -86,9 +89,9 @@ def _difference_of_flows(was: MindSpec, now: MindSpec, *, has_name: bool) -> str
 
 
 def _is_same_flow(was: MindSpec, now: MindSpec, *, has_name: bool) -> bool:
-    """Tell whether two goals are of one flow: by the name that it was given, else by its path.
+    """Return whether two goals have the same flow: by its own name, else by its path.
 
-    A name that was given to a flow, or taken from it, since then makes no other flow of it where it stands.
+    Adding or removing the name of a flow does not change its identity at the same path.
     """
     if was.at is None or now.at is None:
         return was.at == now.at
@@ -111,7 +114,7 @@ def _called_with(mind: MindSpec) -> object:
 
 
 def _first_other_line(was: str, wanted: str) -> str:
-    """Name the first line in which two texts differ, as each has it."""
+    """Describe the first line in which two texts differ."""
     pairs = zip_longest(was.split("\n"), wanted.split("\n"))
     line, (old, new) = next(pair for pair in enumerate(pairs, 1) if pair[1][0] != pair[1][1])
     then, now = ("missing" if text is None else _shown(text) for text in (old, new))
@@ -119,42 +122,62 @@ def _first_other_line(was: str, wanted: str) -> str:
 
 
 def new_goal(
-    what: Flow[..., Any] | str | Path, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    what: Flow[..., Any] | list[str] | Path, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
 ) -> NewGoal:
-    """Make a goal of a flow with its arguments, of a command line, or of a plan file, in the current folder.
+    """Return a new goal for a flow with its arguments, a command with its arguments, or a plan file.
 
     Raises: Invalid; NotFound when the plan file cannot be read.
     """
     if isinstance(what, Flow):
         return of_flow(what, list(args), dict(kwargs or {}))
-    if not isinstance(what, str | Path):
+    if not isinstance(what, list | tuple | Path):
         raise _no_goal(what)
     if args or kwargs:
         raise Invalid("Only a flow takes arguments.")
-    if isinstance(what, Path):
-        return of_plan(what)
+    return of_plan(what) if isinstance(what, Path) else of_argv(what)
+
+
+def require_text(what: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    """Return the text of a goal for a model.
+
+    Raises: Invalid when it is not a text, is the name of a plan file, or has arguments.
+    """
+    if not isinstance(what, str):
+        raise Invalid(f"A goal for a bot or model must be a text, got {what!r}.")
+    if args or kwargs:
+        raise Invalid("Only a flow takes arguments.")
     if what.endswith((".yaml", ".yml")) and Path(what).is_file():
-        raise Invalid(f"A text is run as a command. A plan is given as a Path: p.goals.run(Path({what!r})).")
-    return of_command(what)
+        raise Invalid(f"A text is a goal for a model. Pass a plan as a Path: p.goals.run(Path({what!r})).")
+    return what
 
 
 def _no_goal(what: Any) -> Invalid:
-    """Say of something that is neither a flow nor a text nor a path what it is, and what to do about it."""
+    """Return the error for an object that is not a goal, with a hint."""
     if inspect.iscoroutine(what):
         what.close()
-        return Invalid("A flow is given apart from its arguments: run(flow, 1), not run(flow(1)).")
+        return Invalid("Pass a flow and its arguments separately: run(flow, 1), not run(flow(1)).")
     if inspect.isroutine(what):
-        return Invalid(f"{described(what)} is not a flow: put @flow above it.")
-    return Invalid(f"A flow, a command line or the Path of a plan was expected, found {what!r}.")
+        return Invalid(f"{described(what)} is not a flow: decorate it with @flow.")
+    return Invalid(f"Expected a flow, a text, a list of a command's words or the Path of a plan, got {what!r}.")
 
 
 def of_command(text: str, *, shell: bool = False) -> NewGoal:
-    """Make a goal of a command line."""
+    """Return a new goal for a command line, which is run by sh or split into words."""
     return NewGoal(text, MindSpec("command", shell=shell or None), Path.cwd())
 
 
+def of_argv(argv: Sequence[str]) -> NewGoal:
+    """Return a new goal for a program and its arguments, which are passed unchanged.
+
+    Raises: Invalid when one is not a text, or there is none.
+    """
+    if not argv or not all(isinstance(word, str) for word in argv):
+        raise Invalid(f"A command must be a list of texts, the program and its arguments, got {argv!r}.")
+    return of_command(shlex.join(argv))
+
+
 def of_plan(path: Path) -> NewGoal:
-    """Make a goal of a plan file; its whole text is kept, so that editing the file changes no goal.
+    """Return a new goal for a plan file; its text is stored, so that editing the file does not change the goal.
 
     Raises: Invalid, naming each problem with its line; NotFound when it cannot be read.
     """
@@ -170,7 +193,7 @@ def of_plan(path: Path) -> NewGoal:
 
 
 def of_plan_text(text: str, name: str) -> NewGoal:
-    """Make a goal of the text of a plan; `name` is what messages call it.
+    """Return a new goal for the text of a plan; `name` is its name in messages.
 
     Raises: Invalid, naming each problem with its line.
     """
@@ -180,7 +203,7 @@ def of_plan_text(text: str, name: str) -> NewGoal:
 
 
 def of_flow(flow: Flow[..., Any], args: list[Any], kwargs: dict[str, Any]) -> NewGoal:
-    """Make a goal of a flow and what it is called with; an argument is the same whether it is named or not.
+    """Return a new goal for a flow and its arguments; positional and keyword arguments are equivalent.
 
     Raises: Invalid when an argument cannot be stored as JSON, the flow does not take it, or another flow was defined
     under its name since.
@@ -194,6 +217,6 @@ def of_flow(flow: Flow[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Ne
     given = arguments_to_json(flow.name, flow.fn, args, kwargs, is_given_goal=True)
     require_readable(flow.fn, args, kwargs, given)
     said = ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())])
-    script = {"script": script_here()} if flow.is_of_script else {}
+    script = script_call(sys.argv[1:]) if flow.is_of_script else {}
     spec = MindSpec("flow", flow=flow.name, at=flow.path, args={**given, **script}, cleanup=flow.cleanup or None)
     return NewGoal(f"{flow.name}({said})"[:_LONGEST], spec, Path.cwd(), flow=flow)

@@ -9,7 +9,7 @@ from perdure.app.goals.arguments.validate import OnFailed
 from perdure.app.goals.errors import failure_of
 from perdure.app.goals.handle import GoalHandle
 from perdure.app.wire.goal_view import GoalResult, GoalView
-from perdure.errors import Conflict, Invalid
+from perdure.errors import Conflict
 from perdure.kernel.events import Limits, PolicySpec
 from perdure.kernel.loop import RunResult
 from perdure.kernel.ports import Owned
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class GoalOptions:
-    """How goals are started; made by `p.goals.options(…)`.
+    """Options of a start, created by `p.goals.options(…)`.
 
     options = p.goals.options(key="nightly-2026-11-15", tags=["report"])
     result = await options.run(nightly, "2026-11-15")
@@ -45,12 +45,12 @@ class GoalOptions:
     @overload
     async def run(self, what: "Flow[P, T]", /, *args: P.args, **kwargs: P.kwargs) -> GoalResult[T]: ...
     @overload
-    async def run(self, what: str | Path, /) -> GoalResult[Any]: ...
-    async def run(self, what: "Flow[..., Any] | str | Path", /, *args: Any, **kwargs: Any) -> GoalResult[Any]:
-        """Run a flow with its arguments, a command line, or the plan in a file, and return the result.
+    async def run(self, what: str | list[str] | Path, /) -> GoalResult[Any]: ...
+    async def run(self, what: Any, /, *args: Any, **kwargs: Any) -> GoalResult[Any]:
+        """Run a flow with its arguments, a text for a model, a command or the plan in a file; return the result.
 
-        With a key, the same call is the same goal: it is started once, and resumed or only read by every later call.
-        While another worker runs it, this call waits for the result, and takes over when that worker dies.
+        With a key, the same call is the same goal: it is started once, and every later call resumes it or reads its
+        result. While another worker runs it, this call waits for the result, and takes over when that worker dies.
 
         Raises: GoalFailed; GoalCancelled; GoalWaiting; Invalid; NotFound when the plan file does not exist; Conflict
         when the key started something else, or the code of the flow was changed.
@@ -62,13 +62,13 @@ class GoalOptions:
     @overload
     async def start(self, what: "Flow[P, T]", /, *args: P.args, **kwargs: P.kwargs) -> GoalHandle[T]: ...
     @overload
-    async def start(self, what: str | Path, /) -> GoalHandle[Any]: ...
-    async def start(self, what: "Flow[..., Any] | str | Path", /, *args: Any, **kwargs: Any) -> GoalHandle[Any]:
+    async def start(self, what: str | list[str] | Path, /) -> GoalHandle[Any]: ...
+    async def start(self, what: Any, /, *args: Any, **kwargs: Any) -> GoalHandle[Any]:
         """Store a goal, run it in the background until the home is closed, and return its handle at once.
 
-        A goal that waits is resumed here when it was answered or is due.
+        A waiting goal is resumed here when it was answered or is due.
 
-        With a key that was used, the handle is of the goal that it started; a goal that no worker runs is resumed.
+        With a used key, the handle is that of the existing goal, which is resumed if no worker runs it.
 
         Raises: Invalid; NotFound when the plan file does not exist; Conflict when the key started something else.
         """
@@ -86,22 +86,20 @@ class GoalOptions:
         return self._handle_of(known, new.flow)
 
     async def _new(
-        self, what: "Flow[..., Any] | str | Path", args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, what: "Flow[..., Any] | str | list[str] | Path", args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> "NewGoal":
-        from perdure.app.goals.new_goal import new_goal
+        from perdure.app.goals.new_goal import new_goal, require_text
 
         self.goals.require_open()
-        if self.bot is not None or self.model is not None or self.chat:
-            if not isinstance(what, str) or args or kwargs:
-                raise Invalid(f"A bot or a model is given a text, found {what!r}.")
-            goals = self.goals.model_goals
-            new = await goals.new(what, bot=self.bot, model=self.model, chat=self.chat, limits=self.limits)
+        if isinstance(what, str) or self.bot is not None or self.model is not None or self.chat:
+            text, goals = require_text(what, args, kwargs), self.goals.model_goals
+            new = await goals.new(text, bot=self.bot, model=self.model, chat=self.chat, limits=self.limits)
             return replace(new, key=self.key, tags=self.tags, policy=self.policy)
         new = new_goal(what, args, kwargs)
         return replace(new, key=self.key, limits=self.limits, tags=self.tags, policy=self.policy)
 
     async def _run_or_follow(self, new: "NewGoal") -> RunResult:
-        """Run a goal here; while another worker runs the goal that its key started, wait."""
+        """Run a goal here; wait while another worker runs the goal with the same key."""
         has_waited = False
         while True:
             try:
@@ -115,7 +113,7 @@ class GoalOptions:
                 has_waited = True
 
     def _handle_of(self, known: GoalView, flow: "Flow[..., Any] | None") -> GoalHandle[Any]:
-        """Return the handle of a goal that was started before; resume it unless it has ended, is on hold or runs."""
+        """Return the handle of an existing goal, and resume it unless it has ended, is on hold or runs."""
         is_retried = known.status == "failed" and self.on_failed == "retry"
         is_left_alone = known.is_final or known.is_running or known.summary.waiting_for == "hold"
         task = None
@@ -128,12 +126,12 @@ class GoalOptions:
         return await self._retry_if_failed(await self.goals.begin(new, options), options)
 
     async def _continue(self, flow: "Flow[..., Any] | None", goal_id: str, options: "RunOptions") -> RunResult:
-        """Resume a goal with the flow that was given for it; that is kept alive by this until the goal has ended."""
+        """Resume a goal with the flow object of the caller, which is kept alive until the goal has ended."""
         options = replace(options, flow=flow)
         return await self._retry_if_failed(await self.goals.resume_run(goal_id, options), options)
 
     async def _retry_if_failed(self, result: RunResult, options: "RunOptions | None" = None) -> RunResult:
-        """Retry a goal that failed once, if that is wanted. A retry of another caller counts: its result is returned.
+        """Retry a failed goal once if requested. If another caller retries it, return the result of that retry.
 
         Raises: GoalFailed, because of the Conflict, when it cannot be retried.
         """

@@ -1,4 +1,4 @@
-"""Filters of goals: the same words and times on every surface, checked before anything is read."""
+"""Validates filters of goals and converts them to a query; the same on every surface."""
 
 import re
 from collections.abc import Sequence
@@ -10,8 +10,8 @@ from perdure.app.wire.goal_view import GoalView
 from perdure.app.wire.resources.parameters import GoalFilters, require_names
 from perdure.errors import Invalid
 from perdure.kernel.ports import GoalFilter
-from perdure.minds.durations import MAX_SECONDS, duration_s
 from perdure.statuses import Status, StatusWord
+from perdure.text.durations import MAX_SECONDS, duration_s
 from perdure.text.storable import is_storable
 
 STATUS_WORDS: tuple[StatusWord, ...] = get_args(StatusWord)
@@ -23,27 +23,28 @@ _TAG = re.compile(r'[^"\\\x00-\x1f\x7f]{1,200}')
 
 @dataclass(frozen=True)
 class GoalQuery:
-    """Which goals are wanted: what the store knows, and what only the leases know."""
+    """A query for goals: the filter for the store, and filters that are applied afterwards."""
 
     where: GoalFilter
     shown: frozenset[str] | None = None
-    """Statuses to choose by when only one of running and interrupted is wanted."""
+    """The statuses to keep; None keeps all. Running and interrupted goals are both stored as open, so a request for
+    only one of them is filtered here."""
     flow_at: str | None = None
     """`module:function` of the flow; a row has only the function, so the goal's first event is read."""
 
     def has(self, goal: GoalView) -> bool:
-        """Tell whether a goal that the store found is wanted."""
+        """Return whether a stored goal matches the query."""
         return self.shown is None or goal.status in self.shown
 
 
 def goal_query(now_us: int, filters: GoalFilters) -> GoalQuery:
-    """Return the query that filters stand for; a duration counts back from `now_us`.
+    """Return the query for filters; a duration counts back from `now_us`.
 
-    Raises: Invalid, which says what is allowed; TypeError for an unknown filter.
+    Raises: Invalid; TypeError for an unknown filter.
     """
     require_names(filters, GoalFilters)
-    words = _words(filters.get("status"))
-    stored = None if words is None else tuple(dict.fromkeys(_stored(word) for word in words))
+    words = _statuses(filters.get("status"))
+    stored = None if words is None else tuple(dict.fromkeys(_stored_status(word) for word in words))
     name, flow_at = _flow(filters.get("flow"))
     where = GoalFilter(
         status=stored[0] if stored is not None and len(stored) == 1 else stored,
@@ -53,8 +54,8 @@ def goal_query(now_us: int, filters: GoalFilters) -> GoalQuery:
         bot=_text("bot", filters.get("bot")),
         tag=_tag(filters.get("tag")),
         parent=_text("parent", filters.get("parent")),
-        created_after_us=_moment("since", filters.get("since"), now_us),
-        created_before_us=_moment("until", filters.get("until"), now_us),
+        created_after_us=_moment_us("since", filters.get("since"), now_us),
+        created_before_us=_moment_us("until", filters.get("until"), now_us),
     )
     is_split = words is not None and "open" not in words and len(_OPEN & set(words)) == 1
     return GoalQuery(where, frozenset(words) if words is not None and is_split else None, flow_at)
@@ -71,34 +72,34 @@ def older_than_us(text: str, now_us: int, name: str = "older_than") -> int:
     return max(now_us - int(seconds * 1_000_000), 0)
 
 
-def _words(given: Any) -> list[str] | None:
-    """Return the statuses that are wanted; None for all."""
-    if given is None:
+def _statuses(value: Any) -> list[str] | None:
+    """Return the requested statuses; None for all."""
+    if value is None:
         return None
-    words = [given] if isinstance(given, str) else given
+    words = [value] if isinstance(value, str) else value
     is_list = isinstance(words, Sequence) and bool(words)
-    wrong = next((word for word in words if word not in STATUS_WORDS), None) if is_list else given
+    wrong = next((word for word in words if word not in STATUS_WORDS), None) if is_list else value
     if not is_list or wrong is not None:
         allowed = ", ".join(STATUS_WORDS)
         raise Invalid(f"status must be one of {allowed} (open: running or interrupted), or several; found {wrong!r}.")
     return list(dict.fromkeys(words))
 
 
-def _stored(word: str) -> Status:
+def _stored_status(word: str) -> Status:
     found: Status = "open" if word in _OPEN else word  # type: ignore[assignment]  # one of STATUS_WORDS
     return found
 
 
-def _text(name: str, given: Any) -> str | None:
-    if given is not None and not (isinstance(given, str) and given.strip() and is_storable(given)):
-        raise Invalid(f"{name} must be a text that is not empty, without NUL and lone surrogates; found {given!r}.")
-    text: str | None = given
+def _text(name: str, value: Any) -> str | None:
+    if value is not None and not (isinstance(value, str) and value.strip() and is_storable(value)):
+        raise Invalid(f"{name} must be a text that is not empty, without NUL and lone surrogates; found {value!r}.")
+    text: str | None = value
     return text
 
 
-def _flow(given: Any) -> tuple[str | None, str | None]:
-    """Return the name of a flow, and `module:function` where that was given."""
-    text = _text("flow", given)
+def _flow(value: Any) -> tuple[str | None, str | None]:
+    """Return the name of a flow, and `module:function` if the filter has a module."""
+    text = _text("flow", value)
     if text is None or ":" not in text:
         return text, None
     module, _, name = text.partition(":")
@@ -107,30 +108,32 @@ def _flow(given: Any) -> tuple[str | None, str | None]:
     return name, text
 
 
-def _tag(given: Any) -> str | None:
-    tag = _text("tag", given)
+def _tag(value: Any) -> str | None:
+    tag = _text("tag", value)
     if tag is not None and not _TAG.fullmatch(tag):
         raise Invalid(f"tag must have 1 to 200 characters without quotes, backslashes and line ends, found {tag!r}.")
     return tag
 
 
-def _moment(name: str, given: Any, now_us: int) -> int | None:
+def _moment_us(name: str, value: Any, now_us: int) -> int | None:
     """Return a moment in microseconds since 1970; without an offset, a time is local."""
-    if given is None:
+    if value is None:
         return None
-    found = given if isinstance(given, datetime) else _read(given, now_us) if isinstance(given, str) else None
+    found = value if isinstance(value, datetime) else None
+    if isinstance(value, str):
+        found = _parse_time(value, now_us)
     if found is None:
-        raise Invalid(f"{name} must be {_EXPECTED_TIME}; found {given!r}.")
+        raise Invalid(f"{name} must be {_EXPECTED_TIME}; found {value!r}.")
     try:
         moment_us = (found.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
     except (OverflowError, ValueError, OSError):
         moment_us = -1
     if moment_us < 0:
-        raise Invalid(f"{name} must be a time from 1970 to 9998, found {given!r}.")
+        raise Invalid(f"{name} must be a time from 1970 to 9998, found {value!r}.")
     return moment_us
 
 
-def _read(text: str, now_us: int) -> datetime | None:
+def _parse_time(text: str, now_us: int) -> datetime | None:
     seconds = duration_s(text.strip())
     if seconds is not None:
         return _EPOCH + timedelta(microseconds=max(now_us - int(seconds * 1_000_000), 0))

@@ -24,15 +24,15 @@ from perdure.kernel.ports import Clock, GoalStore, InboxRow, Leases, Summary, Wo
 from perdure.settings import implied_home
 
 PAGE_BYTES = 4 << 20
-"""How much JSON a page of a history has at most; a larger event is a page of its own."""
+"""The maximum size of a page of a history in JSON; a larger event is its own page."""
 _RETRY_S = 0.25
 RECHECK_S = 1.0
-"""How often it is checked what changes without an event: whether the worker of a goal lives, and whether it is due."""
+"""The interval of checks for changes without an event: the liveness of the worker, and due times."""
 _WHOLE_ID = "Commands that change a goal need the whole id, and so do all requests over HTTP."
 
 
 class GoalReader:
-    """The reading half of `Goals`."""
+    """The reading part of `Goals`."""
 
     def __init__(self, home: Path, store: GoalStore, leases: Leases, clock: Clock) -> None:
         self._home = home
@@ -47,7 +47,7 @@ class GoalReader:
 
     @property
     def named_home(self) -> Path | None:
-        """The home, if commands have to name it with `--home`."""
+        """The home, if commands must name it with `--home`; else None."""
         return None if self._home == implied_home() else self._home
 
     async def find(self, prefix: str) -> GoalView:
@@ -68,7 +68,7 @@ class GoalReader:
         return (await self.views_of([await self._whole(goal_id)]))[0]
 
     async def look_into(self, goal: GoalView) -> GoalView:
-        """Return a goal with its folded state, as it was when it was seen; a damaged one that has not ended, without.
+        """Return a goal with its folded state; an unfinished damaged goal is returned unchanged.
 
         Raises: Damaged when it has ended, because its result cannot be read.
         """
@@ -79,13 +79,13 @@ class GoalReader:
                 raise
             return goal
         row = goal.summary if goal.state is None else (await self.find(goal.id)).summary
-        told = replace(goal.summary, queue=row.queue, start_key=row.start_key, deaths=row.deaths)
+        summary = replace(goal.summary, queue=row.queue, start_key=row.start_key, deaths=row.deaths)
         ended = state.termination if goal.is_final else None
         below = await self.effects_below(state)
-        return replace(goal, summary=told, termination=ended, state=state, child_effects=below)
+        return replace(goal, summary=summary, termination=ended, state=state, child_effects=below)
 
     async def effects_below(self, state: GoalState) -> ChildEffects | None:
-        """Return what the children of a goal have done that is continued by a fork; None for any other goal."""
+        """Return the effects of the children of a goal that is continued by a fork; None for any other goal."""
         if not is_continued_by_fork(state):
             return None
         return await read_child_effects(self._store.load, state.calls.values())
@@ -93,6 +93,16 @@ class GoalReader:
     async def history(self, prefix: str) -> Sequence[Event]:
         """Return all events of a goal; a fork's begin with its parents'."""
         return await self._store.load((await self._found(prefix)).goal_id)
+
+    async def unchanged_history(self, prefix: str) -> Sequence[Event]:
+        """Return all events of a goal, each with the hash that it was recorded with.
+
+        Raises: NotFound; Damaged when an event was changed or is missing.
+        """
+        found = await self._found(prefix)
+        events = await self._store.load(found.goal_id)
+        require_unchanged(events, found.goal_id)
+        return events
 
     async def events(
         self, goal_id: str, *, after: int = 0, limit: int | None = None, max_bytes: int | None = None
@@ -113,7 +123,7 @@ class GoalReader:
         return found
 
     async def follow(self, prefix: str, *, after: int = 0) -> AsyncIterator[Event]:
-        """Give the events of a goal after a seq, then those that come, each once and in order, until it has ended.
+        """Yield the existing and new events of a goal after a seq, each once and in order, until it has ended.
 
         A goal that is reopened before all its events were read is followed to its next end.
 
@@ -125,32 +135,36 @@ class GoalReader:
                     yield event
 
     def pages(self, goal_id: str, after: int = 0) -> AsyncGenerator[Sequence[Event], None]:
-        """Yield the events of a goal as `follow` does, in pages; an empty page when nothing happens for a while.
+        """Yield the events of a goal as `follow` does, in pages; an empty page after a time without events.
 
         Raises: as `follow`.
         """
         return follow_pages(self.feed, goal_id, validate.number("after", after, 0))
 
-    def updates(self, goal_id: str, after: int = 0) -> AsyncGenerator[Sequence[Update], None]:
-        """Yield what `pages` does, and between the events what calls report that run in this process.
+    def updates(
+        self, goal_id: str, after: int = 0, *, with_answers: bool = False
+    ) -> AsyncGenerator[Sequence[Update], None]:
+        """Yield the pages of `pages`, with the progress reports of calls of this process between the events.
+
+        `with_answers` also yields the answers of a model while they arrive here.
 
         Raises: as `follow`.
         """
-        return follow_updates(self.feed, goal_id, validate.number("after", after, 0))
+        return follow_updates(self.feed, goal_id, validate.number("after", after, 0), with_answers=with_answers)
 
     async def wait_while_running(self, goal_id: str) -> None:
         """Wait until no live worker runs a goal, or it has ended."""
         async with self.feed.subscribe(goal_id) as changes:
-            await changes.wait(_RETRY_S)  # a silent owner does not count as running, and cannot be replaced yet
+            await changes.wait(_RETRY_S)  # an unresponsive owner is not running, but cannot be replaced yet
             while (await self.get(goal_id)).is_running:
                 await changes.wait(RECHECK_S)
 
     async def pause(self) -> None:
-        """Wait before a call that another worker was in the way of is made again."""
+        """Wait before repeating a call that conflicted with another worker."""
         await self._clock.sleep(_RETRY_S)
 
     async def state(self, goal_id: str) -> GoalState:
-        """Return what the events of a goal say.
+        """Return the state of a goal, folded from its events.
 
         Raises: NotFound; Damaged when an event was changed or is missing.
         """
@@ -160,14 +174,14 @@ class GoalReader:
         return fold(events)
 
     async def begun(self, goal_id: str) -> GoalBegun:
-        """Return what a goal was started as; only its first event is read.
+        """Return the first event of a goal, without reading the others.
 
         Raises: NotFound; Damaged
         """
         return fold(await self._store.load(await self._id(goal_id), upto=1)).begun
 
     async def pending(self, goal_id: str) -> Sequence[InboxRow]:
-        """Return what was posted to a goal and not yet taken."""
+        """Return the pending posts of a goal."""
         return await self._store.inbox(await self._id(goal_id))
 
     async def replay(self, prefix: str) -> Replayed:
@@ -179,11 +193,11 @@ class GoalReader:
         return replay(await self._store.load(summary.goal_id), summary)
 
     async def compare(self, left: str, right: str) -> Parted:
-        """Find where the histories of two goals part."""
+        """Return the point at which the histories of two goals differ."""
         return compare(await self.history(left), await self.history(right))
 
     async def _found(self, name: str) -> Summary:
-        """Return the goal that a prefix of an id, or `key:KEY`, names.
+        """Return the goal with a prefix of its id, or with `key:KEY`.
 
         Raises: NotFound; Conflict when there are several; Invalid.
         """
@@ -192,7 +206,7 @@ class GoalReader:
         return await self._store.find(validate.goal_id(name)) if key is None else await self._started_by(key)
 
     async def _started_by(self, key: str) -> Summary:
-        """Return the goal that a key has started.
+        """Return the goal with a start key.
 
         Raises: NotFound
         """
@@ -202,7 +216,7 @@ class GoalReader:
         return found
 
     async def _id(self, name: str) -> str:
-        """Return the id of the goal that an id, which is not looked up, or `key:KEY` names.
+        """Return the id of the goal for an id, which is not looked up, or `key:KEY`.
 
         Raises: NotFound; Invalid.
         """
@@ -210,9 +224,9 @@ class GoalReader:
         return validate.goal_id(name) if key is None else (await self._started_by(key)).goal_id
 
     async def _whole(self, goal_id: str) -> Summary:
-        """Return the goal with an id, or that `key:KEY` names.
+        """Return the goal with an id, or with `key:KEY`.
 
-        Raises: NotFound, naming the only goal whose id begins so.
+        Raises: NotFound, with the id of the only goal that matches a prefix.
         """
         try:
             found = await self._found(goal_id)
@@ -223,25 +237,28 @@ class GoalReader:
         return found
 
     async def _require_unchanged(self, goal: Summary) -> None:
-        """Check the history of a goal before something is posted to it, which no worker could take if it is damaged.
+        """Check the history of a goal before a post, because no worker could apply it to a damaged history.
 
         Raises: Damaged
         """
         require_unchanged(await self._store.load(goal.goal_id), goal.goal_id)
 
     def require_open(self) -> None:
-        """Raises: Unavailable when the home was closed."""
+        """Check that the home is open.
+
+        Raises: Unavailable
+        """
         if self._is_closed:
             raise Unavailable("These goals are of a home that is closed. Use them inside its `async with` block.")
 
     async def views_of(self, summaries: Sequence[Summary]) -> Sequence[GoalView]:
-        """Return goals as they are shown; one query for all finds which of them a live worker runs."""
+        """Return the views of goals; one query for all checks which of them a live worker runs."""
         owners = {goal.worker for goal in summaries if goal.worker is not None and not goal.is_final}
         living = await self.living(owners)
         return [GoalView(goal, is_running=goal.worker in living) for goal in summaries]
 
     def observer(self) -> Worker:
-        """Return this process as an observer of workers; it need not be one itself."""
+        """Return this process as an observer of workers, which need not be a worker itself."""
         return observer(self._home)
 
     async def living(self, workers: Collection[str]) -> frozenset[str]:

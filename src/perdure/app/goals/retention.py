@@ -1,4 +1,4 @@
-"""Deletes old finished goals, where `goals.keep_days` asks for it."""
+"""Deletes old finished goals according to the setting `goals.keep_days`."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ class Retention:
         self._keep_days = keep_days
 
     async def run(self) -> None:
-        """Delete what is old now, and once an hour from then on."""
+        """Delete old goals now, and once an hour from then on."""
         while self._keep_days:
             try:
                 count = await self.delete_old()
@@ -35,7 +35,7 @@ class Retention:
             await self._clock.sleep(PAUSE_S)
 
     async def delete_old(self) -> int:
-        """Delete finished goals that are too old, the newest first, and return their number; those with forks stay.
+        """Delete old finished goals, newest first, and return their number; goals with forks are kept.
 
         A fork is newer than its origin, so both are deleted when both are too old. Other work of the server runs
         between two goals.

@@ -1,4 +1,4 @@
-"""Runs of goals: what this process starts, resumes, and leaves to the workers of a queue."""
+"""Runs of goals: starts and resumes them in this process, or enqueues them for workers."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class GoalRuns(GoalLists, ABC):
-    """The running half of `Goals`: goals are started and resumed, here or by the workers of a queue."""
+    """The running part of `Goals`: starts and resumes goals here, or enqueues them for workers."""
 
     def __init__(  # noqa: PLR0913 (the composition root gives each)
         self,
@@ -51,7 +51,7 @@ class GoalRuns(GoalLists, ABC):
         clock = clock or SystemClock()
         super().__init__(home, store, leases, clock)
         self._queue = queue
-        """The queue of the goals that are started or resumed here, unless the options of a run name another."""
+        """The default queue of goals that are started or resumed here."""
         self._runner = Runner(
             home,
             store,
@@ -63,7 +63,7 @@ class GoalRuns(GoalLists, ABC):
             park_after_s=park_after_s,
             cancel_grace_s=cancel_grace_s,
             imports=imports,
-            on_progress=self.feed.report,
+            on_run=self.feed.watch_run,
             default_policy=default_policy,
         )
         self._make_model_goals: Callable[[], ModelGoals] | None = None
@@ -107,10 +107,16 @@ class GoalRuns(GoalLists, ABC):
     async def resume_run(
         self, goal_id: str, options: RunOptions | None = None, limits: Limits | None = None
     ) -> RunResult:
-        """Resume a goal, with limits raised where they are given; a finished goal is returned unchanged.
+        """Resume a goal, with higher limits if specified; a finished goal is returned unchanged.
 
-        Raises: NotFound; Conflict when another live worker runs it; Invalid when a limit is not above what was used.
+        Raises: NotFound; Conflict when another live worker runs it; Invalid when a limit is not above what was used, or
+        a model is given for a goal that has none.
         """
+        if options is not None and options.model is not None:
+            model = self.model_goals.require_model(
+                await self.begun((await self._whole(goal_id)).goal_id), options.model
+            )
+            options = replace(options, model=model)
         while True:
             summary = await self._whole(goal_id)
             goal_id = summary.goal_id
@@ -124,7 +130,7 @@ class GoalRuns(GoalLists, ABC):
                 return await self.children.after_run(result)
 
     async def run_result(self, goal_id: str, outcome: Outcome) -> RunResult:
-        """Return how a run of a goal ended, for a goal that is only read.
+        """Return the result of a goal that is only read.
 
         Raises: NotFound; Damaged.
         """
@@ -132,7 +138,7 @@ class GoalRuns(GoalLists, ABC):
         return await self.children.with_waits(result)
 
     async def enqueue(self, new: "NewGoal", *, queue: str = "server") -> GoalView:
-        """Store a new goal for the workers of a queue, which runs it when it has room.
+        """Store a new goal for the workers of a queue, which run it when they have room.
 
         Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
         """
@@ -141,7 +147,7 @@ class GoalRuns(GoalLists, ABC):
         return await self.find(state.goal_id)
 
     async def enqueue_again(self, goal_id: str, limits: Limits, *, queue: str = "server") -> GoalView:
-        """Leave a goal that no worker runs to the workers of a queue, with limits raised where they are given.
+        """Enqueue a goal that no worker runs for the workers of a queue, with higher limits if specified.
 
         Raises: NotFound; Conflict when another live worker runs it; Invalid when a limit is not above what was used.
         """
@@ -150,7 +156,7 @@ class GoalRuns(GoalLists, ABC):
         return await self.find(goal_id)
 
     async def started(self, new: "NewGoal") -> GoalView | None:
-        """Return the goal that was started with the same key, if there is one.
+        """Return the goal with the same start key, if there is one.
 
         Raises: Conflict when that is another one.
         """
@@ -159,22 +165,22 @@ class GoalRuns(GoalLists, ABC):
         return None if known is None else await self.find(known)
 
     def run_options_of(self, new: "NewGoal", options: RunOptions | None = None) -> RunOptions:
-        """Return how a goal is run by the caller that has its flow."""
+        """Return the options of a run with the flow object of the caller."""
         return replace(options or RunOptions(queue=self._queue), flow=new.flow)
 
     async def require_code(self, goal_id: str) -> None:
-        """Check that the code of a goal is here, if it is a flow.
+        """Check that the code of a goal is available, if it is a flow.
 
         Raises: NotFound; Invalid when its module fails.
         """
         self._runner.contexts.find_flow(await self.begun(goal_id))
 
     async def is_elsewhere(self, goal_id: str) -> bool:
-        """Return whether only another process can run a goal: the script that defines its flow."""
+        """Return whether only the script that defines its flow can run a goal."""
         return self._runner.contexts.is_elsewhere(await self.begun(goal_id))
 
     def set_model_goals(self, make: "Callable[[], ModelGoals]") -> None:
-        """Say what starts goals for models and makes their minds; it is made when the first is needed."""
+        """Set the function that makes the starter of goals for models; it is called when the first is needed."""
         self._make_model_goals = make
         self._runner.contexts.minds["model"] = self._mind_of_model
 
@@ -183,7 +189,7 @@ class GoalRuns(GoalLists, ABC):
 
     @cached_property
     def model_goals(self) -> "ModelGoals":
-        """What starts goals for models.
+        """The starter of goals for models.
 
         Raises: Invalid where there is none.
         """
@@ -208,18 +214,18 @@ class GoalRuns(GoalLists, ABC):
         return list(self._runner.interrupted.values())
 
     async def end_runs(self) -> None:
-        """End every run, as when the lease could not be renewed."""
+        """End all runs, as if the lease could not be renewed."""
         await self._runner.process.end_runs()
 
     async def look_at_all(self) -> None:
-        """Have what was posted to the goals that run here taken now.
+        """Apply the pending posts of all goals that run here now.
 
         Raises: Unavailable
         """
         await self._runner.process.look_at_all()
 
     async def _started(self, new: "NewGoal") -> str | None:
-        """Return the goal that was started with the same key.
+        """Return the id of the goal with the same start key.
 
         Raises: Conflict when that is another one.
         """

@@ -18,13 +18,15 @@ from perdure.store.backup.archive import Manifest, write_archive
 from perdure.store.backup.restore import restore
 from perdure.store.backup.restore_plan import Restored
 
+__all__ = ["Manifest", "back_up", "restore_backup"]
+
 log = logging.getLogger(__name__)
 
 
 async def back_up(settings: Settings, path: Path) -> Manifest:
     """Write one archive of database, bots, skills and memory while the home is in use.
 
-    Raises: NotFound when there is nothing to back up; Conflict when the file exists; Denied; Unavailable.
+    Raises: NotFound when there is no database; Conflict when the file exists; Denied; Unavailable.
     """
     async with open_home(settings, migrate=False, must_exist=True) as p:
         health = await p.database.health()
@@ -58,5 +60,5 @@ def _scratch_folder(parent: Path) -> Iterator[Path]:
 
 
 async def restore_backup(settings: Settings, source: Path, *, replace: bool) -> Restored:
-    """Put a backup into the home; see `perdure.store.backup.restore`."""
+    """Restore a backup into the home; see `perdure.store.backup.restore`."""
     return await asyncio.to_thread(restore, source, restore_places(settings), replace=replace)

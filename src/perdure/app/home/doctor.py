@@ -1,4 +1,4 @@
-"""The checks of `perdure doctor`: everything that Perdure depends on."""
+"""The checks of `perdure doctor`: the state of everything that Perdure depends on."""
 
 import os
 import platform
@@ -30,7 +30,7 @@ Status = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that `doctor` looked at."""
+    """The result of one check."""
 
     name: str
     status: Status
@@ -39,7 +39,7 @@ class Check:
 
 
 async def examine(settings: Settings, *, fix: bool = False) -> list[Check]:
-    """Look at everything that Perdure depends on; change nothing, except permissions when asked to fix."""
+    """Run all checks; with `fix`, first make the files of the home private. Nothing else is changed."""
     if fix:
         _make_private(settings)
     home = _examine_home(settings)
@@ -59,16 +59,16 @@ async def examine(settings: Settings, *, fix: bool = False) -> list[Check]:
 def _examine_home(settings: Settings) -> Check:
     home = settings.home
     if home.is_symlink() and not home.exists():
-        return Check("home", "fail", f"{home} is a link that leads nowhere", Unavailable.exit_code)
+        return Check("home", "fail", f"{home} is a broken symbolic link", Unavailable.exit_code)
     nearest = next(path for path in (home, *home.parents) if path.exists())
     if not nearest.is_dir():
         return Check("home", "fail", f"{nearest} is not a folder", Invalid.exit_code)
     if not os.access(nearest, os.W_OK):
         return Check("home", "fail", f"{nearest} cannot be written", Denied.exit_code)
     if nearest != home:
-        return Check("home", "ok", f"{home} is not there yet; the first command that needs it makes it")
+        return Check("home", "ok", f"{home} does not exist yet; the first command that needs it creates it")
     if loose := [path for path in _private_paths(settings) if path.stat().st_mode & 0o077]:
-        return Check("home", "warn", f"{loose[0]} can be read by others; `perdure doctor --fix` makes it private")
+        return Check("home", "warn", f"{loose[0]} can be read by other users; `perdure doctor --fix` makes it private")
     free_mb = shutil.disk_usage(home).free >> 20
     return Check("home", "ok" if free_mb >= _LITTLE_SPACE_MB else "warn", f"{home}, {free_mb:,} MB free")
 
@@ -80,7 +80,7 @@ async def _examine_database(settings: Settings) -> Check:
                 "database", "warn", "a restore was interrupted; the next command that opens the home finishes it"
             )
         if not DatabaseClient.exists(settings.database_url):
-            return Check("database", "ok", "not there yet; the first command that needs it makes it")
+            return Check("database", "ok", "does not exist yet; the first command that needs it creates it")
         async with open_home(settings, migrate=False, must_exist=True) as p:
             health = await p.database.health()
             problems = await p.database.verify() if health.version == health.head and _is_quick(health) else []
@@ -95,7 +95,7 @@ async def _examine_database(settings: Settings) -> Check:
 
 
 async def _sample(database: DatabaseClient) -> str:
-    """Check some histories, and say so.
+    """Check a sample of histories, and return a note about it.
 
     Raises: Damaged
     """
@@ -104,11 +104,11 @@ async def _sample(database: DatabaseClient) -> str:
         raise Damaged(sample.problems[0])
     if sample.total == 0:
         return ""
-    return f"; a sample of {sample.checked} of {sample.total:,} histories is unchanged, `perdure db verify` checks all"
+    return f"; checked {sample.checked} of {sample.total:,} histories, all valid; `perdure db verify` checks all"
 
 
 def _is_quick(health: Health) -> bool:
-    """Tell whether the whole database can be read in about a second."""
+    """Return whether the whole database can be read in about a second."""
     size = health.facts.get("size_bytes")
     return isinstance(size, int) and size <= _READ_WHOLE_BYTES
 
@@ -116,8 +116,8 @@ def _is_quick(health: Health) -> bool:
 def _examine_sqlite() -> Check:
     version = sqlite_version()
     if not version.is_usable:
-        return Check("sqlite", "fail", f"{version.text} is too old; {version.oldest} or newer is needed")
-    note = "; its WAL-reset bug cannot strike, because our lock file keeps writers apart" if version.is_affected else ""
+        return Check("sqlite", "fail", f"{version.text} is too old; install {version.oldest} or newer")
+    note = "; its WAL-reset bug has no effect, because a lock file separates writers" if version.is_affected else ""
     return Check("sqlite", "ok", f"{version.text}{note}")
 
 
@@ -128,15 +128,15 @@ def _examine_memory(settings: Settings) -> Check:
     except Invalid as error:
         return Check("memory", "fail", error.detail, error.exit_code)
     if places.failed.exists():
-        detail = f"a flush of {places.log} has failed; `perdure memory verify --clear` allows appends again"
+        detail = f"a flush of {places.log} failed; `perdure memory verify --clear` allows appends again"
         return Check("memory", "fail", detail, Damaged.exit_code)
     if not chosen.enabled:
         return Check("memory", "ok", "switched off (memory.enabled)")
-    return Check("memory", "ok", f"{places.log}{'' if places.log.exists() else ' is not there yet'}")
+    return Check("memory", "ok", f"{places.log}{'' if places.log.exists() else ' does not exist yet'}")
 
 
 def _examine_imports(settings: Settings) -> list[Check]:
-    """Name the modules of flows; they are not imported, which would run their code."""
+    """Return the modules of flows; they are not imported, because an import would run their code."""
     try:
         names = settings.imports
     except Invalid as error:
@@ -145,29 +145,29 @@ def _examine_imports(settings: Settings) -> list[Check]:
 
 
 def _examine_models(settings: Settings) -> Check:
-    """Say which model goals ask, and what is missing for it; nothing is sent."""
+    """Return the default model, and what it lacks; no request is sent."""
     try:
         known = Models(settings).list()
     except PerdureError as error:
         return Check("models", "fail", error.detail, error.exit_code)
     chosen = next((model for model in known if model["source"] == "default"), None)
     if chosen is None:
-        return Check("models", "ok", "none is configured; `perdure model list` shows what can be")
+        return Check("models", "ok", "none is configured; `perdure model list` shows the supported models")
     if chosen["next"] is not None:
         return Check("models", "warn", f"{chosen['name']} needs {chosen['missing']}: {chosen['next']}")
     if not chosen["ready"]:
         return Check("models", "warn", f"{chosen['name']} needs {chosen['missing']}")
     key = "no key" if chosen["key"] is None else f"key from {chosen['key']}"
-    return Check("models", "ok", f"{chosen['name']}, {key}; `perdure model test` asks it")
+    return Check("models", "ok", f"{chosen['name']}, {key}; `perdure model test` sends a test request")
 
 
 def _examine_git() -> Check:
     git = shutil.which("git")
-    return Check("git", "ok", git) if git else Check("git", "warn", "not found; projects will need it")
+    return Check("git", "ok", git) if git else Check("git", "warn", "not found; projects require it")
 
 
 def _private_paths(settings: Settings) -> list[Path]:
-    """Return what must be private: the home and what is in it. What lies elsewhere is not ours to judge."""
+    """Return the paths that must be private: the home and its files, without links to other places."""
     home = settings.home
     inside = [*home.iterdir(), *home.glob("logs/*"), *home.glob(f"{SECRETS_FOLDER}/*")] if home.is_dir() else []
     return [path for path in (home, *inside) if path.exists() and not path.is_symlink()]

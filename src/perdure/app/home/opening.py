@@ -1,4 +1,4 @@
-"""What `Perdure.open(…)` takes and returns: a context manager that says how to use it when it is used otherwise."""
+"""The context manager of `Perdure.open(…)`, and its arguments. Misuse raises an error with the correct usage."""
 
 import re
 from collections.abc import Callable, Generator
@@ -16,7 +16,7 @@ _USE = "async with Perdure.open(…) as p:"
 
 
 class Opening(AbstractAsyncContextManager["Perdure"]):
-    """A home that is opened at the beginning of an `async with` block and closed at its end."""
+    """A home that is open inside an `async with` block."""
 
     def __init__(self, make: "Callable[[], AbstractAsyncContextManager[Perdure]]") -> None:
         self._make = make
@@ -24,7 +24,7 @@ class Opening(AbstractAsyncContextManager["Perdure"]):
 
     async def __aenter__(self) -> "Perdure":
         if self._opened is not None:
-            raise Invalid(f"This Perdure.open(…) was entered before. Call it again: {_USE}")
+            raise Invalid(f"This Perdure.open(…) was already entered. Call it again: {_USE}")
         self._opened = self._make()
         return await self._opened.__aenter__()
 
@@ -32,28 +32,28 @@ class Opening(AbstractAsyncContextManager["Perdure"]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
         if self._opened is None:
-            raise Invalid(f"This Perdure.open(…) was never entered. Use it so: {_USE}")
+            raise Invalid(f"This Perdure.open(…) was never entered. Usage: {_USE}")
         return await self._opened.__aexit__(kind, error, traceback)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):
             raise AttributeError(name)
-        raise Invalid(f"The home is not open yet, so it has no `{name}`. Open it so: {_USE}")
+        raise Invalid(f"The home is not open yet, so it has no `{name}`. Open it: {_USE}")
 
     def __await__(self) -> Generator[Any, None, NoReturn]:
-        raise Invalid(f"Perdure.open(…) is not awaited, so that the home is closed in any case. Open it so: {_USE}")
+        raise Invalid(f"Perdure.open(…) cannot be awaited: only a block closes the home. Usage: {_USE}")
 
     def __enter__(self) -> NoReturn:
-        raise Invalid(f"Perdure.open(…) is an async context manager. Open the home so: {_USE}")
+        raise Invalid(f"Perdure.open(…) is an async context manager. Usage: {_USE}")
 
     def __exit__(self, *_error: object) -> None:
         """Never called: `__enter__` raises."""
 
 
 def app_queue(app: Any, *, recover: Any) -> str:
-    """Return the queue of an application's goals; without an application, that of goals that are run by hand.
+    """Return the queue of the goals of an application; without an application, the queue of the command line.
 
-    Raises: Invalid when the name or `recover` is invalid, or goals are to be recovered without one.
+    Raises: Invalid when the name or `recover` is invalid, or `recover` is true without an application.
     """
     if not isinstance(recover, bool):
         raise Invalid(f"Invalid recover: expected True or False, got {recover!r}.")

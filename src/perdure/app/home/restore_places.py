@@ -1,4 +1,4 @@
-"""The parts of a home that a backup holds and a restore replaces."""
+"""The parts of a home that a backup contains and a restore replaces."""
 
 from perdure.bots import LOCK_FILE
 from perdure.memory.paths import LOCK_FILES
@@ -8,7 +8,7 @@ from perdure.store.target import parse_target
 
 
 def restore_places(settings: Settings) -> Places:
-    """Return what a backup of a home holds, and where a restore puts it."""
+    """Return the parts of a home that a backup contains, with the paths to restore them to."""
     return Places(
         home=settings.home,
         database=parse_target(settings.database_url),

@@ -1,4 +1,4 @@
-"""Ctrl-C in a script: how to resume its goals, instead of a traceback. See ADR 0022."""
+"""Ctrl-C in a script prints commands that resume its goals, instead of a traceback. See ADR 0022."""
 
 import asyncio
 import shlex
@@ -37,7 +37,7 @@ def cut_off_steps(state: GoalState) -> tuple[str, ...]:
 
 
 def resume_lines(goals: Sequence[Interrupted], home: Path | None = None) -> Sequence[str]:
-    """Say how to resume goals, with the home if it is not the default one; nothing without goals."""
+    """Return the lines that say how to resume goals, with the home if it is not the default one."""
     where = [] if home is None else ["--home", str(home)]
     commands = list(dict.fromkeys(_command(goal, where) for goal in goals))
     if not commands:
@@ -50,7 +50,7 @@ def resume_lines(goals: Sequence[Interrupted], home: Path | None = None) -> Sequ
 def _said(goals: Sequence[Interrupted]) -> str:
     cut_off = [step for goal in goals for step in goal.cut_off]
     if not cut_off:
-        return "Interrupted; what was recorded is kept. To resume:"
+        return "Interrupted. Recorded steps are kept. To resume:"
     left = len(cut_off) - _MOST_SHOWN
     steps = ", ".join(cut_off[:_MOST_SHOWN]) + (f" and {left} more" if left > 0 else "")
     unknown = "was running: its outcome is" if len(cut_off) == 1 else "were running: their outcomes are"
@@ -73,7 +73,7 @@ def _command(goal: Interrupted, where: Sequence[str]) -> str:
 def report_interrupt(lines: Callable[[], Sequence[str]]) -> Iterator[None]:
     """Print `lines` instead of the traceback if Ctrl-C ends the block and then, uncaught, the process.
 
-    The exception itself is not changed: code that catches KeyboardInterrupt, and the exit status, are as without us.
+    The exception is not changed: code that catches KeyboardInterrupt, and the exit status, are not affected.
     """
     main_task = _main_task()
     try:
@@ -86,7 +86,7 @@ def report_interrupt(lines: Callable[[], Sequence[str]]) -> Iterator[None]:
 
 
 def _main_task() -> "asyncio.Task[Any] | None":
-    """Return the task that `asyncio.run` cancels at Ctrl-C; None where the signal is handled otherwise."""
+    """Return the task that `asyncio.run` cancels at Ctrl-C; None if the signal has another handler."""
     handler = signal.getsignal(signal.SIGINT)
     is_of_runner = isinstance(getattr(getattr(handler, "func", None), "__self__", None), asyncio.Runner)
     is_here = threading.current_thread() is threading.main_thread()
@@ -97,9 +97,9 @@ def _main_task() -> "asyncio.Task[Any] | None":
 def _print_instead(
     interrupt: BaseException, main_task: "asyncio.Task[Any] | None", lines: Callable[[], Sequence[str]]
 ) -> None:
-    """Have the lines printed if the process ends by this interrupt; everything else is printed as before.
+    """Install an exception hook that prints the lines if this interrupt ends the process.
 
-    At the first Ctrl-C, `asyncio.run` raises KeyboardInterrupt while it handles the CancelledError that left our block.
+    At the first Ctrl-C, `asyncio.run` raises KeyboardInterrupt while it handles the CancelledError that left the block.
     At the second it raises KeyboardInterrupt at once, and ends the tasks while it handles that.
     """
     before, seen = sys.excepthook, [interrupt]
@@ -123,7 +123,7 @@ def _print_instead(
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:
-    """Return an exception and those during whose handling it was raised."""
+    """Return an exception with its chain of causes and contexts."""
     found: list[BaseException] = []
     while error is not None and error not in found:
         found.append(error)

@@ -1,4 +1,4 @@
-"""Lets other processes of this machine see that a server runs on a home, and where it listens."""
+"""Lock files that tell other processes of this machine which servers run on a home, and their URLs."""
 
 import os
 import secrets
@@ -15,9 +15,9 @@ _LONGEST_URL = 1024
 
 @contextmanager
 def marked_as_server(home: Path) -> Iterator[Callable[[str], None]]:
-    """Hold a lock file in the home for the time of the block; it is free as soon as the process has ended.
+    """Hold a lock file in the home inside the block; the lock is free as soon as the process has ended.
 
-    The block gets a function that publishes the URL of the server.
+    Yields a function that publishes the URL of the server.
     """
     folder = home / "run"
     ensure_folder(folder)
@@ -25,7 +25,7 @@ def marked_as_server(home: Path) -> Iterator[Callable[[str], None]]:
         lock = FileLock(folder / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}.lock", kind="lasting")
         if lock.try_acquire():
             break
-        lock.close()  # a process that removes files of dead ones had it at this moment
+        lock.close()  # another process held it while it removed the files of dead servers
 
     def publish(url: str) -> None:
         os.pwrite(lock.fd, f"{url}\n".encode(), 0)
@@ -39,12 +39,12 @@ def marked_as_server(home: Path) -> Iterator[Callable[[str], None]]:
 
 
 def is_served(home: Path) -> bool:
-    """Tell whether a server of this machine runs on a home now."""
+    """Return whether a server of this machine runs on a home."""
     return next(_held(home), None) is not None
 
 
 def server_urls(home: Path) -> list[str]:
-    """Return where the running servers of a home listen on this machine; one that is starting is left out."""
+    """Return the URLs of the running servers of a home on this machine, without servers that are starting."""
     found = []
     for path in _held(home):
         with suppress(OSError):
@@ -54,7 +54,7 @@ def server_urls(home: Path) -> list[str]:
 
 
 def _held(home: Path) -> Iterator[Path]:
-    """Give the lock files of servers that are alive."""
+    """Yield the lock files of live servers."""
     for path in (home / "run").glob(f"{_PREFIX}*.lock"):
         with suppress(OSError), shared_now(path) as is_free:
             if not is_free:

@@ -1,6 +1,6 @@
-"""Code that runs whenever this Python starts, before any of ours: lines of `.pth` files, and customize modules.
+"""Code that runs at every start of this Python: lines of `.pth` files, and customize modules.
 
-A package that was installed beside Perdure can run code in every command by such a line, without being imported.
+With such a line, an installed package runs code in every command without being imported.
 """
 
 import re
@@ -59,7 +59,7 @@ def examine_startup_code() -> tuple[Literal["ok", "warn"], str]:
 
 
 def pth_code(folders: Iterable[Path]) -> Iterator[StartupCode]:
-    """Give the lines of `.pth` files that Python executes; other lines only add a folder to the path."""
+    """Yield the lines of `.pth` files that Python executes; other lines only add a folder to the path."""
     for folder in folders:
         for path in sorted(folder.glob("*.pth")):
             try:
@@ -77,7 +77,7 @@ def _is_known(name: str, text: str) -> bool:
 
 
 def _site_folders() -> list[Path]:
-    """Return the folders whose `.pth` files this Python has run; none when it was told not to."""
+    """Return the folders whose `.pth` files this Python has run; empty under `-S`."""
     if sys.flags.no_site:
         return []
     folders = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]

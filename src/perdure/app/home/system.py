@@ -1,4 +1,4 @@
-"""The clock, names and identity of this machine and process: adapters of what the kernel asks for."""
+"""The clock, ids and worker identity of this machine and process: adapters of ports of the kernel."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ _ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
 
 
 def is_goal_id(name: str) -> bool:
-    """Tell whether a text has the form of the ids that `SystemIds.goal_id` makes."""
+    """Return whether a text has the form of the ids that `SystemIds.goal_id` makes."""
     return _GOAL_ID.fullmatch(name) is not None
 
 
@@ -51,7 +51,7 @@ class SystemClock:
 
 
 class SystemIds:
-    """Names by time and chance. See Ids."""
+    """Ids from the time and random characters. See Ids."""
 
     def event_id(self) -> str:
         """See Ids.event_id."""
@@ -65,7 +65,7 @@ class SystemIds:
 
 
 def keep_for_ever(thing: object) -> None:
-    """See to it that something is never freed, not even when Python ends. See RunContext.keep."""
+    """Keep an object alive for the life of the process, also while Python shuts down. See RunContext.keep."""
     threading.Thread(target=_hold, args=(thing,), name="perdure-left-alone", daemon=True).start()
 
 
@@ -74,7 +74,7 @@ def _hold(_thing: object) -> None:
 
 
 class WorkerIdentity:
-    """The worker that this process is; it holds a lock file for as long as it lives, so that others see it."""
+    """The worker of this process; it holds a lock file while it is alive, so that other processes see it."""
 
     def __init__(self, home: Path) -> None:
         folder = home / "run"
@@ -86,10 +86,10 @@ class WorkerIdentity:
             self._lock = FileLock(folder / f"{self.worker.id}.lock", kind="lasting")
             if self._lock.try_acquire():
                 break
-            self._lock.close()  # another process took the new file for that of a dead worker, and removes it
+            self._lock.close()  # another process took the new file for a dead worker's and removes it
 
     def close(self) -> None:
-        """Stop being a worker. In a forked child, which is none, nothing happens."""
+        """Stop the worker and remove its lock file. A forked child is not a worker, so nothing happens there."""
         if self._lock.fd >= 0:
             self._lock.path.unlink(missing_ok=True)
             self._lock.release()
@@ -97,14 +97,14 @@ class WorkerIdentity:
 
 
 def observer(home: Path, worker_id: str = "") -> Worker:
-    """Say where we stand: on which host, in which home, since which start of the machine."""
+    """Return the location of this process: its host, its home and the boot of the machine."""
     return Worker(id=worker_id, host=socket.gethostname(), home_id=_home_id(home), boot_id=boot_id())
 
 
 def is_dead(home: Path, worker_id: str) -> bool:
-    """Tell of a worker of this home whether it is certainly dead: its file is gone, or its lock is free.
+    """Return whether a worker of this home is certainly dead: its file is gone, or its lock is free.
 
-    The lock is only shared for the test, so that two who look at the same moment do not take each other for it.
+    The test takes a shared lock, so that two processes that test at once do not mistake each other for the worker.
     """
     if not _WORKER_ID.fullmatch(worker_id):
         return False
@@ -120,7 +120,7 @@ def is_dead(home: Path, worker_id: str) -> bool:
 def _sweep(folder: Path) -> None:
     """Remove the files of dead workers. A file is removed under its lock, so that no living worker can hold it.
 
-    The lock is shared, as in `is_dead`: a process that looks at the same moment does not mistake us for the worker.
+    The lock is shared, as in `is_dead`: a process that tests at the same time does not mistake this one for the worker.
     """
     for path in folder.glob("*.lock"):
         with contextlib.suppress(OSError), shared_now(path) as is_free:
@@ -129,10 +129,10 @@ def _sweep(folder: Path) -> None:
 
 
 def _home_id(home: Path) -> str:
-    """Return the random name of a home, which is made once, whole or not at all, and kept in it.
+    """Return the random id of a home, which is created once, atomically, and stored in the home.
 
-    With it stands which folder it was made for. In a copy of a home that is another, so a copy gets a name of its own:
-    who shares a database with the original must not take the workers there for its own dead ones.
+    The device and inode of the folder are stored with it. They differ in a copy of a home, so a copy gets its own id: a
+    process of the copy that shares the database must not take workers of the original for its own dead workers.
     """
     path = home / "home_id"
     try:
@@ -156,7 +156,7 @@ def _read_text(path: Path) -> str:
 
 
 def _put_text(path: Path, text: str, seen: str) -> None:
-    """Put a text into its place, whole, unless another process has changed what was seen there."""
+    """Write a file atomically, unless another process has changed its text since it was read."""
     with NameLock(path):
         if _read_text(path) == seen:
             write_atomic(path, text.encode("ascii"))

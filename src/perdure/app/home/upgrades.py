@@ -1,4 +1,4 @@
-"""Bring the database of a home to the newest version, and find the processes that still use the older one."""
+"""Migrates the database of a home, and finds the processes that still use the older version."""
 
 import os
 import socket
@@ -12,22 +12,24 @@ from perdure.settings import Settings
 from perdure.store.client import DatabaseClient
 from perdure.store.database import Connected, Health
 
+__all__ = ["Connected", "Health", "Upgraded", "upgrade_home"]
+
 
 @dataclass(frozen=True)
 class Upgraded:
-    """A database after its migration: the version before, how it is now, and who was connected all the time."""
+    """A migrated database: its earlier version, its state, and the processes that stayed connected."""
 
     before: int
     health: Health
     tables: Sequence[str]
     outdated: Sequence[Connected]
-    """The processes that use the older version: from now on they can read, and not write."""
+    """The processes that use the older version: they can still read, but not write."""
 
 
 async def upgrade_home(settings: Settings, *, debug: bool = False) -> Upgraded:
-    """Make the database of a home, or migrate it; nothing happens when it is at the newest version.
+    """Create or migrate the database of a home; nothing happens if it has the newest version.
 
-    Raises: what `open_home` raises.
+    Raises: as `open_home`.
     """
     before, users = 0, set[Connected]()
     if DatabaseClient.exists(settings.database_url):
@@ -42,12 +44,12 @@ async def upgrade_home(settings: Settings, *, debug: bool = False) -> Upgraded:
 
 
 async def _users(p: Perdure) -> set[Connected]:
-    """Return the other processes that use a home: those with its database open, and the live workers of the home."""
+    """Return the other processes that use a home: processes with its database open, and live workers of the home."""
     return {*await p.database.connected(), *_workers(p.settings.home)}
 
 
 def _workers(home: Path) -> set[Connected]:
-    """Return the workers that hold a lock file in the home, for systems that do not tell who has a file open."""
+    """Return the workers that hold a lock file in the home, for systems that cannot list the users of a file."""
     names = [path.stem for path in (home / "run").glob("*.lock")]
     pids = {int(name.partition("-")[0]) for name in names if name[0].isdecimal() and not is_dead(home, name)}
     return {Connected(socket.gethostname(), pid) for pid in pids - {os.getpid()}}

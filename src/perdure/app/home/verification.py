@@ -1,4 +1,4 @@
-"""Check that the histories in a database are as they were written: all of them, or a sample."""
+"""Verifies the hashes and rows of histories in a database: of all histories, or of a sample."""
 
 import random
 from collections.abc import AsyncIterator, Callable
@@ -25,21 +25,21 @@ from perdure.store.goals.audit import (
 )
 
 _SINCE = 2
-"""The version of the schema that goals came with."""
+"""The first version of the schema with goals."""
 _GOALS = 200
 _EVENTS = 100
 _SAMPLE = 20
 _SAMPLE_EVENTS = 1_000
 _UNREADABLE = ("the table goals ", "the table events ", "the column goals.", "the column events.")
-"""How a problem begins because of which histories cannot be read at all."""
+"""The prefixes of problems because of which no history can be read."""
 
 Progress = Callable[[int, int], None]
-"""Is told how many histories were checked, and how many there are."""
+"""Called with the number of checked histories, and the total."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """How many histories of how many were checked, and what is wrong with them."""
+    """The result of a check of some of the histories."""
 
     checked: int
     total: int
@@ -47,7 +47,7 @@ class Sample:
 
 
 async def verify_database(database: DatabaseClient, progress: Progress = lambda _done, _total: None) -> list[str]:
-    """Read everything, check the hash of every event, and return what is wrong, a sentence each."""
+    """Read the whole database, check the hash of every event, and return the problems, one sentence each."""
     version = (await database.health()).version
     problems = await database.verify()
     if version < _SINCE or any(problem.startswith(_UNREADABLE) for problem in problems):
@@ -62,14 +62,14 @@ async def verify_database(database: DatabaseClient, progress: Progress = lambda 
 
 
 async def sample_histories(database: DatabaseClient) -> Sample:
-    """Check the newest goals, and as many others by chance: the last events of each.
+    """Check the last events of the newest goals and of as many random goals.
 
     Raises: Damaged when the list of goals cannot be read.
     """
     total = await database.read_raw(count_histories)
     rows = {row.goal_no: row for row in await database.read_raw(partial(newest_histories, limit=_SAMPLE))}
     last = max(rows, default=0)
-    for number in random.sample(range(last), min(_SAMPLE, last)):  # the goal that follows a number
+    for number in random.sample(range(last), min(_SAMPLE, last)):  # the goal after a random number
         found = await database.read_raw(partial(histories_after, goal_no=number, limit=1))
         rows |= {row.goal_no: row for row in found}
     checked = [await _problem(database, row, most=_SAMPLE_EVENTS) for row in rows.values()]
@@ -89,7 +89,7 @@ async def _all_problems(database: DatabaseClient, progress: Progress) -> AsyncIt
 
 
 async def _problem(database: DatabaseClient, row: HistoryRow, *, most: int | None = None) -> str | None:
-    """Say what is wrong with a history; nothing is, when it was deleted meanwhile."""
+    """Return the problem of a history; None if it was deleted meanwhile."""
     try:
         await _require_whole(database, row, most)
         if most is None:
@@ -116,15 +116,15 @@ async def _require_whole(database: DatabaseClient, row: HistoryRow, most: int | 
         previous = require_unchanged(events, row.goal_id, after=seq, previous=previous)
         seq = events[-1].seq
     if previous != row.last_hash:
-        raise damaged_event(row.goal_id, row.last_seq, "is not what was written: its row has another hash")
+        raise damaged_event(row.goal_id, row.last_seq, "was changed: its row has another hash")
     if (row.newest_seq or 0) > row.last_seq:
         raise damaged_event(row.goal_id, row.last_seq + 1, f"is one too many: its row ends at {row.last_seq}")
 
 
 async def _require_same_row(database: DatabaseClient, row: HistoryRow) -> None:
-    """Check that a goal's row has what its history says, as `goal replay` does, and that its inbox is counted right.
+    """Check that the row of a goal equals its folded history, as `goal replay` does, and its inbox count is correct.
 
-    The history is read after the row: of a goal that runs meanwhile, only the events up to the row count.
+    The history is read after the row: if the goal runs meanwhile, only the events up to the row are folded.
 
     Raises: Damaged
     """
@@ -140,7 +140,7 @@ async def _require_same_row(database: DatabaseClient, row: HistoryRow) -> None:
 
 
 async def _hash_before(database: DatabaseClient, row: HistoryRow, seq: int) -> bytes:
-    """Return the hash that the first event to be checked follows.
+    """Return the hash of the event before the first one to check.
 
     Raises: Damaged when that event, or the parent of a fork, is missing.
     """
@@ -156,7 +156,7 @@ async def _hash_before(database: DatabaseClient, row: HistoryRow, seq: int) -> b
 
 
 async def _page(database: DatabaseClient, row: HistoryRow, after: int, limit: int) -> list[Event]:
-    """Read events; where some cannot be read, one by one, so that the first of those is named.
+    """Read events; if some cannot be read, read one by one, so that the first of them is named.
 
     Raises: Damaged
     """

@@ -61,12 +61,12 @@ def _with_endings(found: Found, endings: Sequence[Ending]) -> Found:
 
 
 def _is_own_end(event: Event, goal_id: str) -> bool:
-    """Tell whether an event ended a goal; what a fork has of its origin is not its own."""
+    """Return whether an event ended a goal; what a fork has of its origin is not its own."""
     return event.type == "termination" and event.goal_id == goal_id
 
 
 def _endings(events: Sequence[Event]) -> Iterator[Ending]:
-    """Give each end of a goal, as the goal was then."""
+    """Yield each end of a goal, as the goal was then."""
     state = fold(events[:1])
     for event in events[1:]:
         apply(state, event)
@@ -87,17 +87,21 @@ def _ending(state: GoalState) -> Ending:
         for call in state.calls.values()
         if call.outcome is not None and not call.outcome.ok and (call.ended_seq or 0) > state.reopened_seq
     ]
+    reason, detail = ("", None) if ended is None else (ended.reason, ended.detail)
+    paths, repo = [], None
     workdir = Path(state.begun.workdir) if state.begun.workdir else None
+    if workdir is not None and workdir.is_dir():
+        paths, repo = _paths(state, workdir), Repository(workdir).name()
     return Ending(
         goal_id=state.goal_id,
         text=state.begun.text,
-        reason=ended.reason if ended else "",
+        reason=reason,
         ended_ms=state.updated_us // 1000,
-        detail=ended.detail if ended else None,
+        detail=detail,
         failed=failed,
         attempt=_attempt(state),
-        paths=_paths(state, workdir) if workdir is not None and workdir.is_dir() else [],
-        repo=Repository(workdir).name() if workdir is not None and workdir.is_dir() else None,
+        paths=paths,
+        repo=repo,
     )
 
 

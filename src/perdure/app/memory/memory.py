@@ -15,6 +15,7 @@ from perdure.errors import Conflict, Invalid, NotFound, Over
 from perdure.memory.ingest.report import Found, store
 from perdure.memory.memory import Memory
 from perdure.memory.query.parameters import RecordFilters, RelatedTo
+from perdure.memory.tools.pins import MOST_PINS, is_pin, pin_fingerprint
 from perdure.settings import MemorySettings, Settings
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class HomeMemory:
         if not self._chosen.enabled:
             return {"added": False, "reason": "disabled"}
         ready = await self._call(self._memory.ready, record)
-        given, was_kept = await Idempotency(self._keys).settled(once, ready["id"], partial(self._add_as, record))
+        given, was_kept = await Idempotency(self._keys).settle(once, ready["id"], partial(self._add_as, record))
         answer: wire.AddedRecord = orjson.loads(given)
         return await self._still_there(answer) if was_kept else answer
 
@@ -180,6 +181,16 @@ class HomeMemory:
         found = await self._call(self._memory.search, text, limit=limit, budget_ms=budget_ms, **filters)
         return cast("wire.SearchMatches", found)
 
+    async def pins(self, bot: str) -> Sequence[dict[str, Any]]:
+        """Return the records that are pinned for a bot, oldest first: they are in each of its prompts.
+
+        Raises: Invalid; Unavailable; Denied.
+        """
+        if not self._chosen.enabled:
+            return []
+        found = await self._call(self._memory.with_fingerprint, pin_fingerprint(bot), MOST_PINS)
+        return [record for record in found if is_pin(record, bot)]
+
     async def list(self, *, limit: int = 20, **filters: Unpack[RecordFilters]) -> "wire.RecordList":
         """Return the newest records: `{"records", "has_more"}`; what is superseded is left out.
 
@@ -202,7 +213,7 @@ class HomeMemory:
         return cast("wire.UpdatedRecord", await self._call(self._memory.update, key, changes))
 
     async def iter(self) -> AsyncIterator[dict[str, Any]]:
-        """Give all records, oldest first, a page of them in memory at a time."""
+        """Yield all records, oldest first, a page of them in memory at a time."""
         _ = self._chosen
         records = self._memory.iter()
         while page := await self._call(lambda: list(islice(records, _PAGE))):
@@ -220,7 +231,7 @@ class HomeMemory:
         return await self._call(lambda: store(find(), self._memory))
 
     async def status(self) -> "wire.MemoryStatus":
-        """Say how much there is, how large it is, and how the log and its index stand."""
+        """Return the number of records, their size, and the state of the log and its index."""
         chosen = self._chosen
         found = await self._call(self._memory.status, retention_days=chosen.retention_days)
         return cast("wire.MemoryStatus", {"enabled": chosen.enabled, **found})
@@ -265,7 +276,7 @@ class HomeMemory:
         return {"forgotten": gone["forgotten"], "id": record_id}
 
     async def export(self, *, raw: bool = False, archive: bool = False) -> AsyncIterator[bytes]:
-        """Give every record as a line of JSON, oldest first; `raw` gives it as it stands in the log, with its sum."""
+        """Yield every record as a line of JSON, oldest first; `raw` gives it as it stands in the log, with its sum."""
         _ = self._chosen
         lines = self._memory.export(raw=raw, archive=archive)
         while page := await self._call(lambda: list(islice(lines, _PAGE))):

@@ -1,4 +1,4 @@
-"""The use cases of models: which are known, trying one, storing keys, and the client that goals ask.
+"""The use cases of models: listing and testing them, storing keys, and the client for goals.
 
 May import what `app` may.
 """

@@ -1,4 +1,4 @@
-"""The default model, written into `config.toml` beside what a person has written there."""
+"""Sets the default model in `config.toml`, and keeps the rest of the file."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from perdure.settings import CONFIG_FILE, MODEL_TABLE, Settings, load_settings
 
 
 def set_default_model(settings: Settings, name: str) -> str:
-    """Make a model that of goals that name none; return its name. Comments and order of the file stay.
+    """Set the default model, and return its name. Comments and order of the file are kept.
 
     Raises: Invalid when it is not the name of a model; Denied
     """
@@ -22,8 +22,8 @@ def set_default_model(settings: Settings, name: str) -> str:
     home = settings.home
     ensure_folder(home)
     with FileLock(home / f"{CONFIG_FILE}.lock"):
-        load_settings({"home": str(home)})  # what is broken already is not changed
-        path = (home / CONFIG_FILE).resolve()  # a link stays one
+        load_settings({"home": str(home)})  # an invalid file is not changed
+        path = (home / CONFIG_FILE).resolve()  # a symbolic link is kept
         try:
             write_atomic(path, _with_default(_read(path), model.text).encode(), keeps_mode=True)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""The tool `load_skill`: a bot knows the names of its skills, and reads one when it is of use."""
+"""The tool `load_skill`: the prompt of a bot names its skills, and the tool returns the text of one."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -34,7 +34,7 @@ class LoadSkillTool:
         if unknown := sorted(arguments.keys() - {"name"}):
             raise Invalid(f"load_skill has no argument {unknown[0]!r}. It has: name.")
         if not isinstance(arguments.get("name"), str):
-            raise Invalid(f"name must be a text, found {arguments.get('name')!r}.")
+            raise Invalid(f"name must be a text, got {arguments.get('name')!r}.")
 
     async def run(self, context: CallContext) -> ToolOutput:
         """See Tool.run."""
@@ -42,7 +42,7 @@ class LoadSkillTool:
         skills = {skill.name: skill for skill in await self._skills()}
         if name not in skills:
             known = ", ".join(skills) or "none"
-            error = ToolError("not_found", f"There is no skill {name!r}; known are {known}.")
+            error = ToolError("not_found", f"No skill {name!r}. Known skills: {known}.")
             return ToolOutput(call_id, ok=False, error=error)
         return ToolOutput(call_id, output=skills[name].instructions)
 

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 
 from perdure.app.goals.arguments import validate
 from perdure.app.goals.new_goal import NewGoal
+from perdure.app.models.bot_memory import BotMemory
+from perdure.app.models.delegate import DelegateTool
 from perdure.app.models.load_skill import LoadSkillTool
 from perdure.bots.skills import Skill
+from perdure.errors import Invalid
 from perdure.kernel.calls.toolbox import StaticTools
 from perdure.kernel.events import GoalBegun, Limits, Message, MindSpec
 from perdure.kernel.tool import Tool
@@ -17,10 +20,14 @@ from perdure.minds.model.mind import ModelHost, ModelMind
 from perdure.minds.model.ports import ModelClient
 from perdure.minds.model.prompt import Profile
 from perdure.minds.model.providers.choice import choose_model
+from perdure.minds.model.providers.names import BUILT_IN
 from perdure.model_settings import ModelDefaults
+from perdure.settings import Settings
 
 if TYPE_CHECKING:
     from perdure.app.builder.bots import Bots
+    from perdure.app.memory.memory import HomeMemory
+    from perdure.bots.bot import Bot
 
 ITERATIONS = 50
 """How often a model may decide after each message of a person, unless a limit says otherwise."""
@@ -29,10 +36,18 @@ ITERATIONS = 50
 class ModelGoals:
     """Starts goals for models, and makes the minds of their runs."""
 
-    def __init__(self, bots: "Callable[[], Bots]", client: Callable[[], ModelClient], defaults: ModelDefaults) -> None:
+    def __init__(
+        self,
+        bots: "Callable[[], Bots]",
+        client: Callable[[], ModelClient],
+        settings: Settings,
+        memory: "Callable[[], HomeMemory]",
+    ) -> None:
         self._bots = bots
         self._client = client
-        self._defaults = defaults
+        self._defaults = settings.models
+        self._settings = settings
+        self._memory = memory
 
     async def new(self, text: str, *, bot: str | None, model: str | None, chat: bool, limits: Limits) -> NewGoal:
         """Return a new goal for a model, in the current folder; the model is chosen once.
@@ -47,35 +62,64 @@ class ModelGoals:
         spec = MindSpec("model", model=chosen.text, chat=chat or None, options=options)
         if limits.iterations is None:
             limits = Limits(ITERATIONS, limits.tokens, limits.usd, limits.seconds)
+        title = text[:80] if chat else text
+        bot_version = None if found is None else found.version.number
         return NewGoal(
-            text[:80] if chat else text,
+            title,
             spec,
             Path.cwd(),
             limits,
             bot,
             said=(Message(text),) if chat else (),
-            bot_version=None if found is None else found.version.number,
+            bot_version=bot_version,
         )
+
+    def named(self, model: str) -> str:
+        """Return the whole name of a model that a goal is given.
+
+        Raises: Invalid when it is not the name of one; NoModel when it is the built-in one.
+        """
+        return choose_model(ModelDefaults(), given=model).text
+
+    def require_model(self, begun: GoalBegun, name: str) -> str:
+        """Return the whole name of the model that a goal is given from now on.
+
+        Raises: Invalid when it is not one that goals can ask, or the goal is not for a model.
+        """
+        if begun.mind.kind != "model":
+            raise Invalid(f"This goal is a {begun.mind.kind}: only a goal for a model can be given another model.")
+        if name == BUILT_IN:
+            raise Invalid(f"{BUILT_IN!r} is not a model that goals can ask. `perdure model list` shows some that are.")
+        return self.named(name)
 
     def make(self, request: MindRequest) -> Made:
         """Make the mind of one run; see MindFactory. The bot is read when the run begins."""
         begun = request.begun
-        host = ModelHost(self._client(), partial(self._profile, begun), model=request.model)
+        memory = BotMemory(self._memory(), begun, partial(self._bot, begun), self._most_related)
+        host = ModelHost(self._client(), partial(self._profile, begun, memory), memory.related, request.model)
         mind = ModelMind(host, request.answers)
-        own: list[Tool] = [mind.read_result]
+        own: list[Tool] = [mind.read_result, DelegateTool()]
         if begun.bot is not None:
             own.append(LoadSkillTool(self._skills_of(begun.bot)))
-        return Made(mind, [StaticTools("model", own)])
+        return Made(mind, [StaticTools("model", own), StaticTools("memory", memory.tools())])
 
-    async def _profile(self, begun: GoalBegun) -> Profile:
-        if begun.bot is None:
-            return Profile()
-        bot = await self._bots().get(begun.bot)
+    async def _profile(self, begun: GoalBegun, memory: BotMemory) -> Profile:
+        bot, pins = await self._bot(begun), await memory.pins()
+        if bot is None:
+            return Profile(notes=pins)
         settings = bot.model_settings
         return Profile(
             bot.prompt(with_instructions=False),
             {"temperature": settings.temperature, "max_tokens": settings.max_tokens},
+            pins,
         )
+
+    async def _bot(self, begun: GoalBegun) -> "Bot | None":
+        """Return the bot of a goal, as it is now; None for the built-in one."""
+        return None if begun.bot is None else await self._bots().get(begun.bot)
+
+    def _most_related(self) -> int:
+        return self._settings.memory.max_matches
 
     def _skills_of(self, slug: str) -> Callable[[], Awaitable[Sequence[Skill]]]:
         async def skills() -> Sequence[Skill]:

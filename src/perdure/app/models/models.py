@@ -1,4 +1,4 @@
-"""What can be done with models, on every surface."""
+"""The operations on models: list and test them, and store their keys."""
 
 import os
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _SUGGESTED = ("openai", "anthropic", "google", "ollama")
 _NEEDS_KEY = ("openai", "openai-chat", "anthropic", "google")
 _SERVERS = {"openai": "OPENAI_BASE_URL", "openai-chat": "OPENAI_BASE_URL", "anthropic": "ANTHROPIC_BASE_URL"}
-"""The variables that name another server than the vendor's, which may need no key."""
+"""The variables with the URL of another server than the vendor's, which may not require a key."""
 _SHOWN = 200
 _GREETING = "Answer with one word: ready"
 
@@ -32,7 +32,7 @@ _GREETING = "Answer with one word: ready"
 class Models:
     """The models of a home.
 
-    Raises: Invalid when the name of a table in the settings is not one of a model.
+    Raises: Invalid when the name of a table in the settings is not the name of a model.
     """
 
     def __init__(
@@ -48,15 +48,15 @@ class Models:
 
     @property
     def client(self) -> ProviderClient:
-        """What goals ask models with."""
+        """The client for requests of goals to models."""
         if self._client is None:
             self._client = self._make_client()
         return self._client
 
     def list(self) -> "list[Model]":
-        """Return the models of the settings, and one of each well-known provider; none of them is asked.
+        """Return the models of the settings, and one of each well-known provider; no request is sent.
 
-        Raises: Invalid when a name in the settings is not one of a model; Denied when a stored key cannot be read.
+        Raises: Invalid when a name in the settings is not the name of a model; Denied when a stored key cannot be read.
         """
         named: list[tuple[str, ModelSource]] = []
         if self.settings.default is not None:
@@ -75,9 +75,9 @@ class Models:
         return list(found.values())
 
     async def test(self, name: str | None = None) -> "TestedModel":
-        """Ask a model, by default that of goals that name none, for a word; once, without fallbacks.
+        """Send one short request to a model (default: the default model), without fallbacks.
 
-        Raises: NoModel; Invalid when there is no such model; ModelFailed.
+        Raises: NoModel; Invalid when the name is not the name of a model; ModelFailed.
         """
         model = choose_model(self.settings, given=name)
         client = self._make_client(attempts=1)
@@ -98,9 +98,9 @@ class Models:
         }
 
     def login(self, name: str, key: str) -> str:
-        """Store the key of a provider or model, in place of one that is there; return the name of the secret.
+        """Store the key of a provider or model, replacing a stored one; return the name of the secret.
 
-        Raises: Invalid when it needs none, or the key cannot be one; Denied.
+        Raises: Invalid when the provider does not use keys, or the key is invalid; Denied.
         """
         secret = self.key_name(name)
         self.secrets.write(secret, key)
@@ -109,26 +109,26 @@ class Models:
     def logout(self, name: str) -> str:
         """Remove the stored key of a provider or model; return the name of the secret.
 
-        Raises: NotFound when none is stored; Invalid when it needs none; Denied.
+        Raises: NotFound when no key is stored; Invalid when the provider does not use keys; Denied.
         """
         secret = self.key_name(name)
         try:
             self.secrets.remove(secret)
         except NotFound:
             variable = next((each for each in self._key_names(name) if self._environment.get(each)), None)
-            hint = "" if variable is None else f" The variable {variable} is set, and counts without one."
+            hint = "" if variable is None else f" The variable {variable} is set, and its key is used."
             raise NotFound(f"No key of {name} is stored.{hint}") from None
         return secret
 
     def key_name(self, name: str) -> str:
-        """Return the name of the secret that holds the key of a provider or model.
+        """Return the name of the secret with the key of a provider or model.
 
-        Raises: Invalid when it needs none, or there is no such provider.
+        Raises: Invalid when the provider does not exist or does not use keys.
         """
         return self._key_names(name)[0]
 
     def variable_of(self, name: str) -> str | None:
-        """Return the variable of the environment that counts more than a stored key, if it is set."""
+        """Return the environment variable that overrides a stored key, if it is set."""
         return next((each for each in self._key_names(name) if self._environment.get(each, "").strip()), None)
 
     async def close(self) -> None:
@@ -143,7 +143,7 @@ class Models:
         model = parse_model_name(name if ":" in name or name == BUILT_IN else f"{name.strip()}:any")
         names = self._keys.names(model) if model.provider != BUILT_IN else ()
         if not names:
-            raise Invalid(f"{model.provider} needs no key.")
+            raise Invalid(f"{model.provider} does not use a key.")
         return names
 
     def _view(self, model: ModelName, source: "ModelSource") -> "Model":
@@ -174,7 +174,7 @@ class Models:
 
 
 def _without_repetition(error: ModelFailed, model: ModelName) -> ModelFailed:
-    """Return a failure that does not suggest what has just been done."""
+    """Return a failure without the suggestion to run the same test."""
     command = None if error.next == test_command(model) else error.next
     return ModelFailed(
         error.failure_code,
@@ -188,4 +188,4 @@ def _without_repetition(error: ModelFailed, model: ModelName) -> ModelFailed:
 
 
 def _ignore(_delta: Delta | DeltaReset) -> None:
-    """Show nothing of an answer that is tried: it is a word."""
+    """Ignore the parts of an answer while it arrives."""

@@ -1,4 +1,4 @@
-"""What waits for a person, over all goals, page by page; a goal that cannot be read is listed as damaged."""
+"""Calls of all goals that wait for a person, page by page; a goal that cannot be read is listed as damaged."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 _PAGE = 200
 _MOST_SCANNED = 5000
-"""How many waiting goals one page looks at: most of them may wait for something other than a person."""
+"""The maximum number of waiting goals that one page reads: most may wait for something other than a person."""
 _WHOLE_GOAL = 2**63 - 1
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a page ended: after the call of a goal that was begun by this event."""
+    """The position at which a page ended: the goal, and the event that started its last listed call."""
 
     goal_id: str
     seq: int
@@ -34,19 +34,19 @@ class Place:
 
     @classmethod
     def read(cls, text: str) -> "Place":
-        """Read what `str` gave.
+        """Parse the result of `str`.
 
         Raises: Invalid
         """
         goal_id, _, seq = text.rpartition(" ")
         if not (goal_id and seq.isascii() and seq.isdigit() and len(seq) <= len(str(_WHOLE_GOAL))):
-            raise Invalid("Invalid cursor: it is not from a list of approvals. Leave it out to read from the start.")
+            raise Invalid("Unknown cursor: it is not from a list of approvals. Omit it to start at the beginning.")
         return cls(goal_id, int(seq))
 
 
 @dataclass(frozen=True)
 class ApprovalView:
-    """A call that waits for a person, as every surface shows it; or a goal that cannot be read."""
+    """A call that waits for a person, or a goal that cannot be read."""
 
     place: Place
     kind: ApprovalKind
@@ -58,18 +58,22 @@ class ApprovalView:
     def wire(self) -> "Approval":
         """Return the one JSON form."""
         about = None if self.call is None else self.call.call
+        call_id, step = (None, None) if about is None else (about.call_id, about.step)
+        ask = about if isinstance(about, Ask) else None
+        question, options, until = (None, None, None) if ask is None else (ask.question, options_of(ask), ask.until)
+        tool, arguments = (about.tool, about.arguments) if isinstance(about, ToolCall) else (None, None)
         return {
             "goal_id": self.place.goal_id,
-            "call_id": None if about is None else about.call_id,
+            "call_id": call_id,
             "kind": self.kind,
-            "step": None if about is None else about.step,
+            "step": step,
             "since": iso(self.since_us),
             "decisions": list(self.decisions),
-            "question": about.question if isinstance(about, Ask) else None,
-            "options": options_of(about) if isinstance(about, Ask) else None,
-            "until": about.until if isinstance(about, Ask) else None,
-            "tool": about.tool if isinstance(about, ToolCall) else None,
-            "arguments": about.arguments if isinstance(about, ToolCall) else None,
+            "question": question,
+            "options": options,
+            "until": until,
+            "tool": tool,
+            "arguments": arguments,
             "why": self.why,
         }
 
@@ -77,7 +81,7 @@ class ApprovalView:
 async def list_approvals(
     goals: Goals, *, limit: int = 50, after: Place | None = None
 ) -> tuple[Sequence[ApprovalView], Place | None]:
-    """Return the calls that wait for a person, those of the newest goal first, and the place of the next page.
+    """Return the calls that wait for a person, newest goal first, and the position of the next page.
 
     A page may have fewer than `limit`, or none, and be followed by another.
     """
@@ -108,7 +112,7 @@ async def _rest_of(goals: Goals, after: Place) -> list[ApprovalView]:
 
 
 async def _waiting(goals: Goals, goal: GoalView) -> list[ApprovalView]:
-    """Return the calls of one goal; a history that cannot be read must not hide the approvals of other goals."""
+    """Return the waiting calls of one goal; an unreadable history becomes an entry, so that other goals are listed."""
     if goal.summary.waiting_for != "person":
         return []
     try:
@@ -121,7 +125,7 @@ async def _waiting(goals: Goals, goal: GoalView) -> list[ApprovalView]:
 
 
 def _view(goal_id: str, call: CallState) -> ApprovalView | None:
-    """Describe a call that waits for a person; None for one that does not."""
+    """Return the view of a call that waits for a person; None for any other call."""
     place = Place(goal_id, call.seq)
     match call:
         case CallState(call=Ask()):

@@ -1,4 +1,4 @@
-"""A call of a goal as every surface shows it: what became of it, how long it took, and what it cost."""
+"""The JSON form of a call: its state, duration and cost."""
 
 from typing import TYPE_CHECKING
 
@@ -7,7 +7,7 @@ from perdure.kernel.events import Ask, Happened, ToolCall, ToolError, Wait
 from perdure.kernel.fold import GoalState
 from perdure.kernel.history.call_state import CallState
 from perdure.kernel.history.step_names import is_deadline
-from perdure.moments import iso, moment, moment_us
+from perdure.moments import iso, iso_or_none, moment, moment_us
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources.goals import Call, Failure
@@ -32,31 +32,39 @@ _CANCELLED: dict[Happened | None, str] = {
 def call_wire(state: GoalState, call: CallState) -> "Call":
     """Return the one JSON form of a call."""
     about, outcome = call.call, call.outcome
+    tool, effect, attempt = type(about).__name__.lower(), None, 1
+    if isinstance(about, ToolCall):
+        tool, effect, attempt = about.tool, about.effect, about.attempt
+    usage, meta, error, happened = None, None, None, None
+    if outcome is not None:
+        usage, meta, error, happened = outcome.usage, outcome.meta, outcome.error, outcome.happened
+    question, options = (about.question, options_of(about)) if isinstance(about, Ask) else (None, None)
+    decision = call.decision
+    answer = decision.value if decision is not None and decision.decision == "answer" else None
     next_us = next_attempt_us(state, call)
-    is_answered = call.decision is not None and call.decision.decision == "answer"
     return {
         "call_id": about.call_id,
         "step": about.step,
-        "tool": about.tool if isinstance(about, ToolCall) else type(about).__name__.lower(),
-        "effect": about.effect if isinstance(about, ToolCall) else None,
-        "attempt": about.attempt if isinstance(about, ToolCall) else 1,
+        "tool": tool,
+        "effect": effect,
+        "attempt": attempt,
         "state": state_of(call),
         "is_open": call.is_open,
         "seq": call.seq,
         "ended_seq": call.ended_seq,
         "began_at": iso(call.began_us),
-        "ended_at": iso(call.ended_us) if call.ended_us is not None else None,
+        "ended_at": iso_or_none(call.ended_us),
         "duration_ms": duration_ms(call),
         "cost_usd": cost_of(call),
-        "usage": outcome.usage if outcome else None,
-        "meta": outcome.meta if outcome else None,
-        "error": None if outcome is None else failure_wire(outcome.error),
-        "happened": outcome.happened if outcome else None,
-        "question": about.question if isinstance(about, Ask) else None,
-        "options": options_of(about) if isinstance(about, Ask) else None,
-        "answer": call.decision.value if call.decision is not None and is_answered else None,
+        "usage": usage,
+        "meta": meta,
+        "error": failure_wire(error),
+        "happened": happened,
+        "question": question,
+        "options": options,
+        "answer": answer,
         "until": about.until if isinstance(about, Ask | Wait) else None,
-        "next_attempt_at": None if next_us is None else iso(next_us),
+        "next_attempt_at": iso_or_none(next_us),
     }
 
 
@@ -69,6 +77,7 @@ def failure_wire(error: ToolError | None) -> "Failure | None":
         "message": error.message,
         "type": error.type,
         "args": error.args,
+        "attributes": error.attributes,
         "traceback": error.traceback,
         "retryable": error.retryable,
     }
@@ -81,7 +90,7 @@ def options_of(about: Ask) -> list[str] | None:
 
 
 def state_of(call: CallState) -> str:
-    """Say in a few words what became of a call."""
+    """Return the state of a call in a few words."""
     if call.outcome is not None:
         return _ended(call)
     if call.decision is not None and call.decision.decision in _DECIDED:
@@ -98,21 +107,21 @@ def state_of(call: CallState) -> str:
 
 
 def _has_timed_out(call: CallState) -> bool:
-    """Tell whether nothing came in time: no answer, no signal, or not the end of a block with a deadline."""
+    """Return whether a question, a wait for a signal or a block with a deadline has timed out."""
     is_signal = isinstance(call.call, Wait) and call.call.signal is not None
     is_waited_for = isinstance(call.call, Ask) or is_signal or is_deadline(call)
     return is_waited_for and call.decision is not None and call.decision.decision == "elapsed"
 
 
 def waits(about: Wait) -> str:
-    """Say what a wait waits for."""
+    """Return the awaited signal or time as text."""
     if about.signal is not None:
         return f"waits for signal {about.signal}{deadline(about)}"
     return f"waits until {moment(moment_us(about.until))}" if about.until else "waits"
 
 
 def deadline(about: Ask | Wait) -> str:
-    """Say until when an answer or a signal is waited for; nothing where there is no deadline."""
+    """Return the deadline of a question or a wait as text; empty without one."""
     return "" if about.until is None else f", until {moment(moment_us(about.until))}"
 
 
@@ -134,9 +143,9 @@ def _ended(call: CallState) -> str:
 
 
 def duration_ms(call: CallState, now_us: int | None = None) -> int | None:
-    """Return how long a call took, as its tool says, else from its event to the one that settled it.
+    """Return the duration of a call: as reported by its tool, else from its first event to its last one.
 
-    The outcome of a child says how long the steps of the child ran, which counts for limits: its waits are not in it.
+    The outcome of a child only has the time of the child's steps, which counts for limits, so it is not used.
     """
     if call.outcome is not None and not call.is_child:
         return call.outcome.duration_ms if call.unknown is None else None
@@ -145,6 +154,6 @@ def duration_ms(call: CallState, now_us: int | None = None) -> int | None:
 
 
 def cost_of(call: CallState) -> float:
-    """Return what a call has cost, in dollars."""
+    """Return the cost of a call in US dollars."""
     usage = call.outcome.usage if call.outcome else None
     return float(usage.get("cost_usd", 0.0)) if usage else 0.0

@@ -1,4 +1,4 @@
-"""A goal with all that its history says: the one object of `GET /goals/{id}`, `run`, `goal show` and `goal watch`."""
+"""The detailed JSON form of a goal, which `GET /goals/{id}`, `run`, `goal show` and `goal watch` share."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from perdure.app.wire.calls import call_wire, options_of
 from perdure.app.wire.goal_view import GoalView
+from perdure.app.wire.model_steps import model_steps
 from perdure.errors import Damaged
 from perdure.kernel.events import Ask, LimitName, PolicySpec, RuleSpec
 from perdure.kernel.fold import GoalState
@@ -30,18 +31,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GoalDetailView:
-    """A goal with its state, what was posted to it and not taken yet, and the goals that it started."""
+    """A goal with its state, its pending posts and its children."""
 
     goal: GoalView
     pending: Sequence[InboxRow] = ()
     children: Sequence[GoalView] = ()
     """The oldest first."""
     damage: str | None = None
-    """What is wrong with its history, if that cannot be read whole; without any of it, the goal has no state."""
+    """The damage of its history, if any; if no event is readable, the goal has no state."""
 
     @property
     def state(self) -> GoalState:
-        """What its events say.
+        """The state that is folded from its events.
 
         Raises: Damaged when they cannot be read.
         """
@@ -55,6 +56,7 @@ class GoalDetailView:
         return {
             **self.goal.wire(),
             "timeline": [] if state is None else [call_wire(state, call) for call in state.calls.values()],
+            "model_steps": [] if state is None else model_steps(state),
             "not_begun": [] if state is None else _not_begun_wire(state),
             "questions": [] if state is None else _questions(state),
             "unknown": [] if state is None else _unknown(state),
@@ -67,13 +69,13 @@ class GoalDetailView:
 
 
 def not_begun(state: GoalState) -> dict[str, str]:
-    """Return the steps of a plan that have no call: those that are skipped, and those that are still to come."""
+    """Return the steps of a plan without a call, each `skipped` or `not begun`."""
     if state.begun.mind.kind != "plan":
         return {}
     from perdure.minds.plan.plan_view import standings  # only a plan needs YAML
 
-    calm = {name: each.status for name, each in standings(state).items() if each.last is None}
-    return {name: "skipped" if status == "skipped" else "not begun" for name, status in calm.items()}
+    uncalled = {name: each.status for name, each in standings(state).items() if each.last is None}
+    return {name: "skipped" if status == "skipped" else "not begun" for name, status in uncalled.items()}
 
 
 def _not_begun_wire(state: GoalState) -> "list[StepToCome]":

@@ -1,4 +1,4 @@
-"""A goal as every surface shows it: one JSON form, from its summary in a list or from its whole history."""
+"""The JSON form of a goal, from its summary in a list or from its whole history."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from perdure.moments import iso
 from perdure.statuses import GoalStatus
 
 if TYPE_CHECKING:
-    from perdure.app.wire.resources.goals import Goal
+    from perdure.app.wire.resources.goals import ForkOrigin, Goal, ParentGoal
     from perdure.kernel.events import MindKind, Reason
 
 T_co = TypeVar("T_co", covariant=True)
@@ -24,22 +24,22 @@ QUEUED = "Queued: the server runs it when it has room."
 
 @dataclass(frozen=True)
 class GoalResult(Generic[T_co]):
-    """How a run of a goal ended: `value` is what it returned, `reason` why it ended, if it has.
+    """The result of a run of a goal: its value, and if it has ended, the reason.
 
-    `detail` says more of an end that is not `done`, such as `NameError: name 'x' is not defined (report.py, line 12)`,
-    and why a goal is on hold.
+    `detail` explains an end that is not `done`, such as `NameError: name 'x' is not defined (report.py, line 12)`, or
+    why the goal is on hold.
     """
 
     id: str
     status: GoalStatus
     reason: str | None
     value: T_co
-    """What the flow returned; None unless the goal is done."""
+    """The result of the flow; None unless the goal is done."""
     detail: str | None = None
 
     @classmethod
     def of(cls, state: GoalState, queue: str, read: Callable[[Any], Any] = lambda value: value) -> "GoalResult[Any]":
-        """Return how a goal of a queue stands that no worker runs; `read` makes its value of what was recorded."""
+        """Return the result of a goal that no worker runs; `read` converts the recorded value."""
         view = GoalView.of_state(state, queue=queue)
         ended = state.termination
         if ended is None:
@@ -50,21 +50,21 @@ class GoalResult(Generic[T_co]):
 
 @dataclass(frozen=True)
 class GoalView:
-    """What can be seen of a goal at a moment; `is_running` is what the lease says, not the events."""
+    """A goal at one moment; `is_running` comes from its lease, not from its events."""
 
     summary: Summary
     is_running: bool = False
     termination: Termination | None = None
     is_news: bool = True
-    """False when what was told to the goal just now had been told before, with the same key."""
+    """False if a post to the goal was a repetition with the same key."""
     note: str | None = None
-    """What else is to be said of a goal that has not ended."""
+    """An additional remark about a goal that has not ended."""
     state: GoalState | None = field(default=None, repr=False, compare=False)
-    """What its events say; None in a list. The next commands are exact only with it."""
+    """The state folded from its events; None in a list. The next commands are exact only with it."""
     next_goals: Sequence["GoalView"] = ()
-    """The goals to continue with: the descendants that it waits for, or, when it has ended, its parent."""
+    """The goals to act on next: the descendants that it waits for, or its parent if it has ended."""
     child_effects: ChildEffects | None = field(default=None, repr=False, compare=False)
-    """What its children have done, of a goal that is continued by a fork; None when that was not read."""
+    """The effects of its children, for a goal that is continued by a fork; None if they were not read."""
 
     @overload
     @classmethod
@@ -76,7 +76,7 @@ class GoalView:
     def of_state(
         cls, state: GoalState, *, is_running: bool = False, row: Summary | None = None, queue: str = ""
     ) -> "GoalView":
-        """Return the view of a folded history. Its row, or at least its queue, has what the events do not say."""
+        """Return the view of a folded history; its row, or at least its queue, is not part of the events."""
         if row is None:
             summary = summarise(state, queue=queue)
         else:
@@ -85,34 +85,34 @@ class GoalView:
 
     @property
     def id(self) -> str:
-        """The goal's id."""
+        """The id of the goal."""
         return self.summary.goal_id
 
     @property
     def text(self) -> str:
-        """What it was asked to do: a command line, the title of a plan, or a flow with its arguments."""
+        """Its task: a command line, the title of a plan, a flow with its arguments, or a text for a model."""
         return self.summary.text
 
     @property
     def reason(self) -> str | None:
-        """Why it ended, if it has."""
+        """The reason of its end; None if it has not ended."""
         return self.summary.reason
 
     @property
     def status(self) -> GoalStatus:
-        """Tell the running from the interrupted, which the events alone cannot."""
+        """The status, which distinguishes running and interrupted goals by the lease."""
         if self.summary.status == "open":
             return "running" if self.is_running else "interrupted"
         return self.summary.status
 
     @property
     def is_final(self) -> bool:
-        """Whether it has ended."""
+        """Return whether it has ended."""
         return self.summary.is_final
 
     @property
     def detail(self) -> str | None:
-        """Why it ended like that; or, before its end, what it waits for apart from what its status says."""
+        """The explanation of its end, or before the end, of its status."""
         if self.is_final:
             return self.summary.detail if self.termination is None else self.termination.detail
         if self.note is None and self.summary.waiting_for == "hold":
@@ -121,47 +121,54 @@ class GoalView:
 
     @property
     def error(self) -> ToolError | None:
-        """Why it failed, with the traceback of the user's code if that raised; None in a list."""
+        """The error of a failed goal, with the traceback of user code if it raised; None in a list."""
         return self.termination.error if self.termination is not None else None
 
     @property
     def next(self) -> Sequence[NextCommand]:
-        """The commands that a person can run next, the best first."""
+        """The commands that a person can run next, the most useful first."""
         others = [command for goal in self.next_goals for command in goal.next]
         own = next_commands(self.summary, self.state, is_running=self.is_running, children=self.child_effects)
         return [*own, *others] if self.is_final else others or own
 
     @property
     def is_queued(self) -> bool:
-        """Whether it waits for the worker of a server."""
+        """Return whether it waits for the worker of a server."""
         return self.summary.queue == "server" and self.status == "interrupted"
 
     @property
     def due_at(self) -> str | None:
-        """When a goal that waits can continue by itself; None where it cannot."""
+        """The time at which a waiting goal can continue by itself; None if it cannot."""
         due_us = self.summary.due_us
         return None if due_us is None else iso(due_us)
 
     @property
     def next_attempt_at(self) -> str | None:
-        """When a step that failed is tried again; None where none is, and in a list."""
+        """The time of the next attempt of a failed step; None without one, and in a list."""
         next_us = None if self.state is None else earliest_attempt_us(self.state)
         return None if next_us is None else iso(next_us)
 
     def is_overdue(self, now_us: int) -> bool:
-        """Whether a goal that sleeps could continue by now, and no worker has it."""
+        """Return whether a waiting goal is due and no worker runs it."""
         due_us = self.summary.due_us
         return due_us is not None and due_us <= now_us and self.status == "waiting" and not self.is_running
 
     @property
     def tokens(self) -> int | None:
-        """How many tokens it has used; None in a list, which does not fold its history."""
+        """The number of tokens that it has used; None in a list, which does not fold histories."""
         return None if self.state is None else self.state.used.tokens
 
     def wire(self) -> "Goal":
         """Return the one JSON form of a goal."""
         goal = self.summary
-        origin, parent = goal.forked_from, goal.parent
+        due_at = self.due_at if self.status == "waiting" else None
+        output = self.termination.value if self.termination else None
+        origin: ForkOrigin | None = None
+        if goal.forked_from is not None:
+            origin = {"goal_id": goal.forked_from.goal_id, "seq": goal.forked_from.seq}
+        parent: ParentGoal | None = None
+        if goal.parent is not None:
+            parent = {"goal_id": goal.parent.goal_id, "call_id": goal.parent.call_id}
         return {
             "id": goal.goal_id,
             "key": goal.start_key,
@@ -175,7 +182,7 @@ class GoalView:
             "reason": cast("Reason | None", goal.reason),
             "detail": self.detail,
             "waiting_for": goal.waiting_for,
-            "due_at": self.due_at if self.status == "waiting" else None,
+            "due_at": due_at,
             "next_attempt_at": self.next_attempt_at,
             "tags": [*goal.tags],
             "created_at": iso(goal.created_us),
@@ -184,9 +191,9 @@ class GoalView:
             "steps": goal.steps,
             "cost_usd": goal.cost_usd,
             "tokens": self.tokens,
-            "parent": {"goal_id": parent.goal_id, "call_id": parent.call_id} if parent else None,
-            "forked_from": {"goal_id": origin.goal_id, "seq": origin.seq} if origin else None,
-            "output": self.termination.value if self.termination else None,
+            "parent": parent,
+            "forked_from": origin,
+            "output": output,
             "error": failure_wire(self.error),
             "next": [each.wire() for each in self.next],
         }

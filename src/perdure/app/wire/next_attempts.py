@@ -1,4 +1,4 @@
-"""When steps that failed are tried again, for those who look at a goal and do not run it."""
+"""The times at which failed steps are retried, for readers of a goal."""
 
 from perdure.kernel.events import ToolCall
 from perdure.kernel.fold import GoalState
@@ -6,11 +6,11 @@ from perdure.kernel.history.call_state import CallState
 
 
 def next_attempt_us(state: GoalState, call: CallState) -> int | None:
-    """Return when the step of a call that failed is tried again; None when it is not, or was already."""
+    """Return the time of the next attempt after a failed call; None if there is none, or it has started."""
     if call.outcome is None or call.outcome.ok or call.ended_us is None or state.termination is not None:
         return None
     if state.begun.mind.kind == "plan":
-        from perdure.minds.plan.plan_view import next_try_us  # only those who look at a plan need YAML
+        from perdure.minds.plan.plan_view import next_try_us  # only readers of a plan need YAML
 
         return next_try_us(state, call)
     wait_s, about = call.outcome.retry_after_s, call.call
@@ -20,7 +20,7 @@ def next_attempt_us(state: GoalState, call: CallState) -> int | None:
 
 
 def earliest_attempt_us(state: GoalState) -> int | None:
-    """Return when the first of all steps that failed is tried again; None when none is."""
+    """Return the earliest time of a next attempt; None without one."""
     if state.termination is not None:
         return None
     moments = [next_attempt_us(state, call) for call in state.calls.values()]

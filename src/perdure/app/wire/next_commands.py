@@ -1,7 +1,7 @@
-"""Which commands a person can run next on a goal: the same on every surface.
+"""The commands that a person can run next on a goal; the same on every surface.
 
-A list has only the summary of each goal, and its commands are generic. With the folded state they name the steps, calls
-and values that are meant.
+A list has only the summary of each goal, so its commands are generic. With the folded state, they name the steps, calls
+and values.
 """
 
 import shlex
@@ -38,20 +38,21 @@ if TYPE_CHECKING:
 LIMIT_FLAGS: dict[LimitName, str] = {
     "iterations": "--max-iterations",
     "tokens": "--max-tokens",
-    "usd": "--budget-usd",
+    "usd": "--budget",
     "seconds": "--timeout",
 }
+_SKIP = "Skip it if it happened: it counts as done."
 DECISIONS = {
-    "skip": "Skip it if it happened: it counts as done. Add --value JSON to give its output.",
+    "skip": f"{_SKIP} Add --value JSON to set its output.",
     "retry": "Retry it if it did not happen: it is run again.",
     "abort": "Abort: the goal ends as failed.",
 }
-"""How an unknown outcome can be settled, from what does the least."""
+"""The decisions on an unknown outcome, the least invasive first."""
 
 
 @dataclass(frozen=True, slots=True)
 class NextCommand:
-    """A command line, and what it is for."""
+    """A command line and its purpose."""
 
     command: str
     why: str
@@ -70,9 +71,9 @@ def next_commands(
     now_us: int | None = None,
     children: ChildEffects | None = None,
 ) -> Sequence[NextCommand]:
-    """Return the commands that fit a goal, the best first; a goal that needs none has none.
+    """Return the next commands of a goal, the most useful first; empty for a goal that needs none.
 
-    A state that is older or newer than the summary is not used. `children` is what its children have done, if known.
+    A state that does not match the summary is not used. `children` has the effects of its children, if known.
     """
     known = state if state is not None and state.head.seq == goal.last_seq else None
     now_us = time.time_ns() // 1000 if now_us is None else now_us
@@ -88,7 +89,7 @@ def next_commands(
 
 
 def with_home(commands: Sequence[NextCommand], home: Path | str | None) -> Sequence[NextCommand]:
-    """Return commands for a home that they have to name; unchanged without one."""
+    """Return commands with the option for a home; unchanged without one."""
     return (
         commands
         if home is None
@@ -109,13 +110,13 @@ def _unfinished(goal: Summary, state: GoalState | None, *, is_running: bool, now
     if state is not None and goal.waiting_for != "hold":
         missed = missed_deadlines(state, now_us)
         for name, call in state.open_calls.items():
-            if call.seq > state.cancel_seq and name not in missed:  # a flow that cleans up cancels what it waited for
+            if call.seq > state.cancel_seq and name not in missed:  # a flow that cleans up cancels its earlier waits
                 yield from _settling(goal, state, call, is_running=is_running)
     if is_running:
         yield NextCommand(_perdure("goal", "watch", goal.goal_id), "Follow it while it runs.")
     elif goal.status == "waiting":
         yield from _waiting(goal, state, now_us)
-    elif goal.queue != "server":  # the server runs its own
+    elif goal.queue != "server":  # the server resumes its own goals
         yield _resume(goal, state, _why_interrupted(goal, state))
     if state is not None and is_cleaning_up(state):
         yield NextCommand(_perdure("goal", "cancel", goal.goal_id, "--now"), "End it without the rest of its cleanup.")
@@ -123,7 +124,7 @@ def _unfinished(goal: Summary, state: GoalState | None, *, is_running: bool, now
 
 def _why_interrupted(goal: Summary, state: GoalState | None) -> str:
     if state is not None and is_cleaning_up(state):
-        return "It is cancelled, and its flow has not cleaned up. Resume it where its code is."
+        return "It is cancelled, but its flow has not cleaned up. Resume it where its code is available."
     app = goal.queue.removeprefix("app.")
     if app != goal.queue:
         return f"Resume it here. The application {app!r} resumes it by itself when it runs."
@@ -131,12 +132,12 @@ def _why_interrupted(goal: Summary, state: GoalState | None) -> str:
 
 
 def is_new_fork(goal: Summary) -> bool:
-    """Tell whether a goal is a fork that has not run yet: its own history is the event of the fork."""
+    """Return whether a goal is a fork that has not run yet: its own history is the event of the fork."""
     return goal.forked_from is not None and goal.last_seq == goal.forked_from.seq + 1
 
 
 def _waiting(goal: Summary, state: GoalState | None, now_us: int) -> Iterator[NextCommand]:
-    """Give the commands beside those that settle a call."""
+    """Yield the commands of a waiting goal that do not settle a call."""
     if state is not None and state.reached_limit is not None:
         yield _raise_limit(state, state.reached_limit)
     due_us = goal.due_us if state is None else min(state.timers().values(), default=None)
@@ -151,7 +152,7 @@ def _waiting(goal: Summary, state: GoalState | None, now_us: int) -> Iterator[Ne
         case "limit" if state is None:
             yield _show(goal, "It has reached a limit. Show which one, and the command that raises it.")
         case "message" | "model":
-            yield from _of_model(goal, state)
+            yield from _of_model(goal, state, now_us)
         case waits_for:
             yield from _of_waiting(goal, state, waits_for)
 
@@ -163,19 +164,27 @@ def _of_waiting(goal: Summary, state: GoalState | None, waits_for: str | None) -
         yield _run_script(state, "Then resume the goal.")
 
 
-def _of_model(goal: Summary, state: GoalState | None) -> Iterator[NextCommand]:
-    """Give the command that continues a conversation; or the one that fixes a model, and that asks it again."""
+def _of_model(goal: Summary, state: GoalState | None, now_us: int) -> Iterator[NextCommand]:
+    """Yield the command that continues a conversation; or the one that fixes a model, and that asks it again."""
     if goal.waiting_for == "message":
         yield NextCommand(_perdure("chat", "--resume", goal.goal_id), "Continue the conversation.")
         return
     failure = None if state is None else state.conversation.failure
+    why = "It waits for its model."
     if failure is not None and failure.next:
         yield NextCommand(failure.next, failure.message)
-    yield _resume(goal, state, "It waits for a model that did not answer. Ask it again.")
+    elif failure is not None:
+        why = f"{failure.message.rstrip('.')}."
+    is_early = goal.due_us is not None and not _is_overdue(goal.due_us, now_us)
+    again = f"The provider asks to wait until {moment(goal.due_us or 0)}." if is_early else "Ask the model again."
+    yield _resume(goal, state, f"{why} {again}")
+    if state is not None:
+        resume = _perdure("goal", "resume", goal.goal_id, "--model", "NAME")
+        yield NextCommand(resume, "Or continue with another model.")
 
 
 def _of_children(goal: Summary, state: GoalState | None) -> Iterator[NextCommand]:
-    """Give the commands that show the children that a goal waits for."""
+    """Yield the commands that show the awaited children."""
     children = {} if state is None else open_children(state)
     if not children:
         yield _show(goal, "It waits for a child. Show which one, and what that waits for.")
@@ -185,7 +194,7 @@ def _of_children(goal: Summary, state: GoalState | None) -> Iterator[NextCommand
 
 
 def _settling(goal: Summary, state: GoalState, call: CallState, *, is_running: bool) -> Iterator[NextCommand]:
-    """Give the commands that settle an open call; those on a goal of the command line resume it, too."""
+    """Yield the commands that settle an open call; for goals of the command line, they also resume the goal."""
     about, goal_id = call.call, goal.goal_id
     is_resumed_here = goal.queue == "cli" and not is_running and not is_of_script(state.begun.mind)
     resume = ("--resume",) if is_resumed_here else ()
@@ -200,18 +209,27 @@ def _settling(goal: Summary, state: GoalState, call: CallState, *, is_running: b
             words = (*resume, "--", about.signal, "JSON")
         command = _perdure("goal", "signal", goal_id, *words)
         why = f"{about.step} waits for the signal {about.signal}{_until(about)}."
-        yield NextCommand(command, f"{why} Leave JSON out to send null.")
+        yield NextCommand(command, f"{why} Omit JSON to send null.")
     elif call.unknown is not None:
         cause = f"The outcome of {about.call_id} is unknown. {call.unknown.why} "
         for decision, meaning in DECISIONS.items():
-            needs_value = decision == "skip" and WITHOUT_RESULT in call.unknown.why
-            value = ("--value", "JSON") if needs_value else ()
+            value, said = _value_of_skip(call) if decision == "skip" else ((), meaning)
             command = _perdure("goal", "decide", goal_id, about.call_id, decision, *value, *resume)
-            yield NextCommand(command, f"{cause}{meaning}")
+            yield NextCommand(command, f"{cause}{said}")
             cause = ""
     elif call.awaits_approval:
         for verb, meaning in (("approve", "needs approval: it is run"), ("deny", "needs approval: it is not run")):
             yield NextCommand(_perdure("goal", verb, goal_id, about.call_id, *resume), f"{about.call_id} {meaning}.")
+
+
+def _value_of_skip(call: CallState) -> tuple[Sequence[str], str]:
+    """Return the option for the result of a skipped step, if it needs one, and the explanation of `skip`."""
+    returns = call.call.returns if isinstance(call.call, ToolCall) else None
+    if returns is not None:
+        return ("--value", "JSON"), f"{_SKIP} Replace JSON by its result, which is of type {returns}."
+    if call.unknown is not None and WITHOUT_RESULT in call.unknown.why:
+        return ("--value", "JSON"), f"{_SKIP} Replace JSON by its result."
+    return (), DECISIONS["skip"]
 
 
 def _until(about: Ask | Wait) -> str:
@@ -229,7 +247,7 @@ def _resume(goal: Summary, state: GoalState | None, why: str) -> NextCommand:
 
 
 def _run_script(state: GoalState, why: str) -> NextCommand:
-    """Name the command that runs the script which defined a flow; where it is not known, say what to run."""
+    """Return the command that runs the script of a flow; if it is unknown, explain what to run."""
     command = script_command(state.begun)
     if command is None:
         return NextCommand(_perdure("goal", "show", state.goal_id), f"{why} To continue, {run_again(state.begun)}.")
@@ -261,8 +279,8 @@ def _wake(goal: Summary, state: GoalState | None, now_us: int) -> NextCommand:
 
 
 def _slept(goal: Summary, due_us: int | None, *, is_overdue: bool) -> str:
-    """Say until when a goal sleeps, or has slept, or has waited for something else."""
-    at = "a moment that is not known" if due_us is None else moment(due_us)
+    """Return a sentence about the time until which a goal sleeps, or has slept or waited."""
+    at = "an unknown time" if due_us is None else moment(due_us)
     if not is_overdue:
         return f"It sleeps until {at}."
     did = "slept" if goal.waiting_for == "timer" else f"waited for a {goal.waiting_for}"
@@ -276,7 +294,13 @@ def _is_overdue(due_us: int | None, now_us: int) -> bool:
 def _raise_limit(state: GoalState, name: LimitName) -> NextCommand:
     used = getattr(state.used, name)
     more = max(2 * used, 2 * (getattr(state.limits, name) or 0))
-    value = f"{max(round(more), 1)}s" if name == "seconds" else f"{more:g}" if name == "usd" else str(int(more))
+    match name:
+        case "seconds":
+            value = f"{max(round(more), 1)}s"
+        case "usd":
+            value = f"{more:g}"
+        case _:
+            value = str(int(more))
     command = _perdure("goal", "resume", state.goal_id, LIMIT_FLAGS[name], value)
     how = "is reached" if reached(state.limits, state.used) == name else "is too low for the next request to the model"
     return NextCommand(command, f"Its limit of {name} {how} ({used:g} used). Raise it and resume.")
@@ -287,7 +311,7 @@ def _retry(goal: Summary, why: str = "Retry what failed, when the cause is fixed
 
 
 def _why_retried(state: GoalState, planned: Reopened) -> str:
-    """Say what a retry does: which steps it calls again, and which wait for a decision."""
+    """Return a description of a retry: the steps that it calls again, and those that wait for a decision."""
     repeated = [state.calls[call_id] for call_id in planned.again]
     late = [call.call.step for call in repeated if not isinstance(call.call, ToolCall) and _has_passed(call)]
     again = [each.call.step for each in repeated if not (is_cancelled_by_flow(each) or each.call.step in late)]
@@ -296,10 +320,11 @@ def _why_retried(state: GoalState, planned: Reopened) -> str:
     unknown = [state.calls[call_id].call.step for call_id in planned.unknown]
     said = []
     if again:
-        said.append(f"Retry {', '.join(again)}, which failed, when the cause is fixed.")
+        steps = "steps" if len(again) > 1 else "step"
+        said.append(f"Retry the failed {steps} {', '.join(again)} when the cause is fixed.")
     if late:
         begins = "It also begins" if again else "Run the flow again. It begins"
-        said.append(f"{begins} {', '.join(late)} anew, whose deadline had passed.")
+        said.append(f"{begins} {', '.join(late)} again, because the deadline had passed.")
     if cancelled:
         begins = "It also calls" if said else "Run the flow again when the bug is fixed. It calls"
         said.append(f"{begins} {', '.join(cancelled)} again, which the flow had cancelled before it failed.")
@@ -319,7 +344,7 @@ def _has_passed(call: CallState) -> bool:
 
 
 def is_continued_by_fork(state: GoalState) -> bool:
-    """Tell whether what comes next for a goal is a fork: it was cancelled, or failed and cannot be retried."""
+    """Return whether a goal can only be continued by a fork: it was cancelled, or its failure cannot be retried."""
     if state.status != "failed":
         return state.status == "cancelled"
     try:
@@ -342,7 +367,7 @@ def _after_failure(goal: Summary, state: GoalState, children: ChildEffects | Non
 
 
 def _after_cancel(goal: Summary, state: GoalState | None, children: ChildEffects | None) -> NextCommand:
-    """Offer a fork at the first step that the cancellation cut off, else after the last one."""
+    """Return a fork before the first step that the cancel interrupted, else after the last step."""
     if state is None:
         return _show(goal, "Show its steps. A cancelled goal continues only as a fork.")
     if cleaned := cleanup_steps(state):
@@ -352,7 +377,7 @@ def _after_cancel(goal: Summary, state: GoalState | None, children: ChildEffects
         return NextCommand(command, "Continue as a new goal from where it was cancelled.")
     for call in _cut_off(state) if state.cancel is not None else state.calls.values():
         if call.is_open or is_cancelled_by_flow(call):
-            why = f"Continue as a new goal before {call.call.step}, which was cut off."
+            why = f"Continue as a new goal before {call.call.step}, which was interrupted."
             return _fork_before(state, call.call.step, why, children)
     last = next(reversed(state.calls.values()), None)
     if last is None:
@@ -362,9 +387,9 @@ def _after_cancel(goal: Summary, state: GoalState | None, children: ChildEffects
 
 
 def _fork_before(state: GoalState, step: str, why: str, children: ChildEffects | None) -> NextCommand:
-    """Offer a fork before a step, with what it repeats although it may have happened.
+    """Return a fork before a step that accepts the repetition of steps that may have happened.
 
-    Where it is not known what the children have done that the fork starts again, the fork itself finds that out.
+    If the effects of restarted children are unknown, the fork command itself checks them.
     """
     first = next(call for call in state.calls.values() if call.call.step == step)
     known = NO_CHILDREN if children is None else children
@@ -377,7 +402,7 @@ def _fork_before(state: GoalState, step: str, why: str, children: ChildEffects |
 
 
 def _cut_off(state: GoalState) -> list[CallState]:
-    """Return the calls that were open when a goal was cancelled, which then cleaned up."""
+    """Return the calls that were open when a goal with cleanup was cancelled."""
     begun = [call for call in state.calls.values() if call.seq < state.cancel_seq]
     return [call for call in begun if call.ended_seq is None or call.ended_seq > state.cancel_seq]
 

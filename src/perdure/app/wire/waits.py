@@ -1,4 +1,4 @@
-"""What a goal waits for now, in words."""
+"""A note about the present waits of a goal."""
 
 from perdure.kernel.calls.decisions import elapsed
 from perdure.kernel.events import Ask, Wait
@@ -7,7 +7,7 @@ from perdure.kernel.history.call_state import CallState
 
 
 def unawaited_note(state: GoalState, name: str, now_us: int) -> str | None:
-    """Say that nothing waits for a signal now, and what the goal waits for; None when something does."""
+    """Return a note if nothing waits for a signal now, with the present waits of the goal; else None."""
     late = {each.call_id for each in elapsed(state, now_us)}
     calls = [call for call_id, call in state.open_calls.items() if call_id not in late]
     if any(isinstance(call.call, Wait) and call.call.signal == name for call in calls):

@@ -1,4 +1,4 @@
-"""The worker of a program: goals in its own event loop, and recovery of what dead processes have left."""
+"""The worker of a program: runs goals in its event loop, and recovers goals of dead processes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -15,7 +15,7 @@ Resume = Callable[[str, RunOptions], Awaitable[RunResult]]
 """Resumes the goal with an id."""
 
 _MOST_WATCHED = 100
-"""Maximum number of watched goals that one poll reads; the next poll continues behind them."""
+"""Maximum number of watched goals that one poll reads; the next poll continues after them."""
 
 
 class AppWorker(BackgroundRuns):
@@ -26,21 +26,21 @@ class AppWorker(BackgroundRuns):
         self._polling: asyncio.Task[None] | None = None
         self._recovers = False
         self._watched: dict[str, Resume] = {}
-        """The goals that were started here and have not ended: each is resumed when it can continue."""
+        """The unfinished goals that were started here; each is resumed when it can continue."""
 
     async def start(self, begin: Callable[[RunOptions], Awaitable[RunResult]], resume: Resume) -> Run:
-        """Begin a new goal, and return as soon as it is durable; `resume` continues it later, when it has waited.
+        """Start a new goal, and return as soon as it is durable; `resume` resumes it after a wait.
 
-        Raises: what `begin` raises before that; Unavailable when the home is being closed.
+        Raises: the errors of `begin` before that; Unavailable when the home is being closed.
         """
         self._require_open()
         run = Run("", is_stored=False)
-        await self._begun(run, lambda options: begin(replace(options, commits_start=True)))
+        await self._begin_durably(run, lambda options: begin(replace(options, commits_start=True)))
         self._watch(run.goal_id, resume)
         return run
 
     def resume(self, goal_id: str, resume: Resume | None = None) -> "asyncio.Task[RunResult]":
-        """Resume a goal, and return the task that runs it; one that runs here already is returned.
+        """Resume a goal, and return its task; if the goal already runs here, return the existing task.
 
         With `resume`, the goal counts as started here.
 
@@ -58,17 +58,16 @@ class AppWorker(BackgroundRuns):
         )
 
     def run_child(self, child: GoalView, resume: Resume, on_left: Callable[[GoalView], None]) -> bool:
-        """Run a child of a goal, and again whenever it can continue; tell whether it runs or will.
+        """Run a child of a goal, and resume it whenever it can continue; return whether it runs or will.
 
-        `on_left` is called each time when it is no longer run here. A child that could not be run just now is left
-        alone.
+        `on_left` is called each time a run of the child ends here. A child whose last run failed is not retried yet.
         """
         if self._is_closing:
             return False
         self._watch(child.id, resume)
         if self._runs(child.id) or self._goals.is_held_here(child.id):
             return True
-        if self._is_hopeless(child):
+        if self._is_paused(child):
             return False
         run = Run(child.id, child.summary.last_seq)
         task = self._begin(run, lambda options: resume(child.id, options), lambda _goal: None)
@@ -77,11 +76,11 @@ class AppWorker(BackgroundRuns):
 
     @property
     def _parks_for_children(self) -> bool:
-        """Whether goals have slots here: those that are recovered do. See BackgroundRuns."""
+        """Return whether the number of running goals is limited here, as it is with recovery. See BackgroundRuns."""
         return self._recovers
 
     def recover(self) -> None:
-        """Poll the queue from now on: resume what no live worker holds, and what is due."""
+        """Poll the queue from now on, and resume goals that are due or not owned by a live worker."""
         self._recovers = True
         self._goals.children.poller = self
         self._poll()
@@ -104,12 +103,12 @@ class AppWorker(BackgroundRuns):
         if self._recovers:
             await super()._claim_goals()
         for goal_id in list(self._watched)[:_MOST_WATCHED]:
-            self._watched[goal_id] = self._watched.pop(goal_id)  # the next poll begins with those behind it
+            self._watched[goal_id] = self._watched.pop(goal_id)  # the next poll starts with the goals after it
             if not self._runs(goal_id):
                 await self._resume_watched(goal_id)
 
     async def _resume_watched(self, goal_id: str) -> None:
-        """Resume a goal that has waited, if it can continue; one that has ended is no longer watched.
+        """Resume a waiting goal if it can continue; stop watching an ended one.
 
         A goal that was moved to another queue, for example because a person resumed it, is left to that queue.
         """
@@ -132,10 +131,10 @@ class AppWorker(BackgroundRuns):
 
     @property
     def _free(self) -> int:
-        """How many goals may be recovered now: those that the application has started itself do not count."""
+        """The number of goals that may be recovered now; goals that the application started itself do not count."""
         recovered = sum(run.polled_seq is not None for run in self._running.values())
         return 0 if self._is_closing else self.most - recovered - self._claiming
 
     def _require_open(self) -> None:
         if self._is_closing:
-            raise Unavailable("The home is being closed, and begins no more goals.")
+            raise Unavailable("The home is being closed and does not start goals any more.")

@@ -1,4 +1,4 @@
-"""Goals that run in tasks of this process, and the polling for goals that can be resumed here."""
+"""Runs goals in tasks of this process, and polls for goals that can be resumed here."""
 
 import asyncio
 import contextlib
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 LOOK_S = 0.5
 MOST_RUNNING = 64
 MOST_SKIPPED = 500
-"""Maximum number of goals that a claim is told to skip; with more, only goals behind the last claimed one are tried."""
+"""Maximum number of goals that a claim skips; with more, only goals after the last claimed one are tried."""
 _MOST_DUE = 1_000
-"""Maximum number of due goals of a queue that one poll reads; the next poll continues behind them."""
+"""Maximum number of due goals of a queue that one poll reads; the next poll continues after them."""
 _BEGIN_S = 20.0
-"""How long a caller waits until a goal has begun: code of a flow may block before that."""
+"""The time that a caller waits for the start of a goal: code of a flow may block before it."""
 _UNKNOWN_SEQ = -1
 
 log = logging.getLogger(__name__)
@@ -37,23 +37,23 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Run:
-    """A goal that runs here, or is about to."""
+    """A goal that runs here, or is about to run."""
 
     goal_id: str
     polled_seq: int | None = None
-    """Its last seq when polling found it: no caller gets the error then, so it is logged."""
+    """Its last seq when a poll found it; its errors are logged then, because no caller gets them."""
     loop: Loop | None = None
     is_stored: bool = True
     """False for a new or reopened goal before its first commit: until then its caller gets the error."""
     is_unattended: bool = False
-    """Whether no caller waits until it runs: an error before that is logged."""
+    """Whether no caller waits for its start; an error before the start is logged then."""
     task: "asyncio.Task[RunResult] | None" = None
 
 
 class BackgroundRuns:
     """The goals of one queue that run in tasks of this process, without a caller that awaits them.
 
-    Several processes share a queue through leases: each claims what no live worker owns.
+    Several processes share a queue through leases: each claims goals that no live worker owns.
     """
 
     def __init__(self, goals: "Goals", clock: Clock, *, queue: str, most: int = MOST_RUNNING) -> None:
@@ -66,31 +66,31 @@ class BackgroundRuns:
         self._one_poll = asyncio.Lock()
         self._failures = FailedRuns(clock, log)
         self._has_queue = False
-        """Whether goals wait, as far as is known here: then a new one may not overtake them."""
+        """Whether goals are known to wait; a new one must not overtake them."""
         self.most_skipped = MOST_SKIPPED
         self._claiming = 0
-        """How many goals are being claimed: their places are taken."""
+        """The number of goals that are being claimed, which count as running."""
         self._last_claimed: str | None = None
         """The open goal that was claimed last."""
         self._place: str | None = None
-        """The goal behind which open goals are claimed; None for the oldest."""
+        """The goal after which open goals are claimed; None for the oldest."""
         self._due_places: dict[str, GoalView | None] = {}
-        """The goal of each queue behind which the next look at due goals begins; None for the longest due."""
-        self._nudged = asyncio.Event()
-        self._hurried = asyncio.Event()
+        """The goal of each queue after which the next poll of due goals starts; None for the longest overdue."""
+        self._poll_requested = asyncio.Event()
+        self._wait_ended = asyncio.Event()
         self._is_closing = False
         self.cut_short = 0
-        """How many goals had a step that was ended, because it took too long, when this was closed."""
+        """The number of goals that `close` interrupted in a step that took too long."""
         self._outages = OutageLog(log, "polling for goals")
 
     @property
     def is_busy(self) -> bool:
-        """Whether a goal runs here now."""
+        """Return whether a goal runs here now."""
         return bool(self._running)
 
     @property
     def running(self) -> Collection[str]:
-        """The goals that run here, or are about to."""
+        """The ids of goals that run here, or are about to run."""
         return {run.goal_id for run in self._running.values()}
 
     @property
@@ -100,19 +100,19 @@ class BackgroundRuns:
 
     @property
     def _parks_for_children(self) -> bool:
-        """Whether a goal is released while its children run: they may wait for its slot."""
+        """Return whether a goal is released while its children run, because they may wait for its slot."""
         return True
 
-    def nudge(self) -> None:
-        """Poll now."""
-        self._nudged.set()
+    def poll_soon(self) -> None:
+        """Start the next poll without waiting."""
+        self._poll_requested.set()
 
     def would_run(self, goal: GoalView) -> bool:
-        """Tell whether a goal of the queue is run here when there is room: not if that has failed just now."""
-        return not (self._is_closing or self._is_hopeless(goal))
+        """Return whether a goal of the queue will be run here when there is room; not after a recent failure."""
+        return not (self._is_closing or self._is_paused(goal))
 
     async def run(self) -> None:
-        """Poll the queue until `close`: resume what dead workers have left, and goals that are due or were answered."""
+        """Poll the queue until `close`: resume goals of dead workers, and goals that are due or were answered."""
         while not self._is_closing:
             try:
                 await self.poll()
@@ -124,36 +124,36 @@ class BackgroundRuns:
                 self._outages.worked()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S):
-                    await self._nudged.wait()
-            self._nudged.clear()
+                    await self._poll_requested.wait()
+            self._poll_requested.clear()
 
     async def poll(self) -> bool:
-        """Poll once, now; tell whether a goal was resumed."""
+        """Poll once; return whether a goal was resumed."""
         async with self._one_poll:
             begun = self._begun_count
             await self._claim_goals()
             return self._begun_count > begun
 
     async def close(self, patience_s: float = 10.0) -> None:
-        """Begin nothing new, let running steps finish for `patience_s` or until `hurry`, and release all goals."""
+        """Stop starting goals, let running steps finish for `patience_s` or until `end_wait`, and release all goals."""
         self._is_closing = True
-        self.nudge()
+        self.poll_soon()
         for run in self._running.values():
             if run.loop is not None:
                 run.loop.stop()
-        hurried = asyncio.ensure_future(self._hurried.wait())
+        wait_ended = asyncio.ensure_future(self._wait_ended.wait())
         steps = asyncio.gather(*self._running, return_exceptions=True)
-        either: set[asyncio.Future[Any]] = {hurried, steps}
+        either: set[asyncio.Future[Any]] = {wait_ended, steps}
         await asyncio.wait(either, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
-        hurried.cancel()
+        wait_ended.cancel()
         self.cut_short = len(self._running)
         for task in list(self._running):
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
 
-    def hurry(self) -> None:
+    def end_wait(self) -> None:
         """Let `close` stop waiting for running steps."""
-        self._hurried.set()
+        self._wait_ended.set()
 
     @property
     def _free(self) -> int:
@@ -163,9 +163,9 @@ class BackgroundRuns:
         return any(run.goal_id == goal_id for run in self._running.values())
 
     async def _claim_goals(self) -> None:
-        """Resume goals that no worker runs while there is room: due ones and those of the queue by turns.
+        """Resume goals that no worker runs while there is room, alternately due goals and goals of the queue.
 
-        This does not wait for a goal that begins: the code of one may block.
+        This does not wait for the start of a goal, because its code may block.
         """
         if self._free <= 0:
             return
@@ -182,7 +182,7 @@ class BackgroundRuns:
         self._has_queue = self._free <= 0 and (bool(due) or await self._has_next())
 
     async def _run_next(self) -> bool:
-        """Claim the next goal of the queue and run it; tell whether there was one."""
+        """Claim the next goal of the queue and run it; return whether there was one."""
         self._claiming += 1
         try:
             claimed = await self._goals.queues.claim_next(self._queue_name, skip=self._skip(), after=self._place)
@@ -195,8 +195,8 @@ class BackgroundRuns:
             return False
         if self._goals.is_held_here(claimed.goal.goal_id):
             await self._goals.queues.release(claimed)
-            self._failures.leave_alone(claimed.goal.goal_id, claimed.goal.last_seq, OWNED_S)
-            return True  # its last run has released it and still unwinds on its thread
+            self._failures.pause(claimed.goal.goal_id, claimed.goal.last_seq, OWNED_S)
+            return True  # its last run has released it, but still unwinds on its thread
         if claimed.goal.status == "open":
             self._last_claimed = claimed.goal.goal_id
         self._run_claimed(claimed)
@@ -215,15 +215,15 @@ class BackgroundRuns:
         return await self._goals.queues.has_next(self._queue_name, skip=self._skip(), after=self._place)
 
     def _skip(self) -> dict[str, int]:
-        """Return the goals that a claim skips, each with the seq at which it does: those that were left alone.
+        """Return the goals that a claim skips, each with its seq: goals whose last run failed recently.
 
-        The list is bounded: while more goals are left alone, only those behind the last claimed one are tried, which
-        were not tried before.
+        The list is bounded: with more such goals, only goals after the last claimed one are tried, which were not tried
+        before.
         """
-        alone = self._failures.left_alone()
-        self._place = self._last_claimed if len(alone) > self.most_skipped else None
+        paused = self._failures.paused()
+        self._place = self._last_claimed if len(paused) > self.most_skipped else None
         running = {run.goal_id: run.polled_seq for run in self._running.values() if run.polled_seq is not None}
-        return dict(alone[-self.most_skipped :]) | running
+        return dict(paused[-self.most_skipped :]) | running
 
     def _take(self, goal: GoalView, *, is_woken: bool) -> None:
         self._begin(
@@ -233,11 +233,11 @@ class BackgroundRuns:
         )
 
     async def _all_due(self, most: int) -> Sequence[GoalView]:
-        """Return the due goals that are to be resumed here."""
+        """Return the due goals of this worker."""
         return await self._due(self._queue_name, most)
 
     async def _due(self, queue: str, most: int) -> Sequence[GoalView]:
-        """Return due goals of a queue that can be tried; a poll reads a part of a long list, the next one continues."""
+        """Return due goals of a queue that can be tried; successive polls read parts of a long list."""
         found: list[GoalView] = []
         read, after = 0, self._due_places.get(queue)
         self._due_places[queue] = None
@@ -253,15 +253,15 @@ class BackgroundRuns:
     def _can_be_tried(self, goal: GoalView) -> bool:
         is_elsewhere = goal.is_running and not self._goals.is_of_this_process(goal)
         is_here = self._runs(goal.id) or self._goals.is_held_here(goal.id)
-        return not (is_elsewhere or is_here or self._is_hopeless(goal))
+        return not (is_elsewhere or is_here or self._is_paused(goal))
 
-    def _is_hopeless(self, goal: GoalView) -> bool:
-        return self._failures.is_hopeless(goal.id, goal.summary.last_seq)
+    def _is_paused(self, goal: GoalView) -> bool:
+        return self._failures.is_paused(goal.id, goal.summary.last_seq)
 
-    async def _begun(self, run: Run, begin: Callable[[RunOptions], Awaitable[RunResult]]) -> GoalView:
-        """Run a goal in a task of its own, and return as soon as it is ours and durable.
+    async def _begin_durably(self, run: Run, begin: Callable[[RunOptions], Awaitable[RunResult]]) -> GoalView:
+        """Run a goal in its own task, and return as soon as it is claimed and durable.
 
-        Raises: whatever keeps it from that; Unavailable when code of a new goal blocks before it can be stored.
+        Raises: the errors of the start; Unavailable when code of a new goal blocks before the goal can be stored.
         """
         loop = asyncio.get_running_loop()
         begun: asyncio.Future[GoalView] = loop.create_future()
@@ -285,9 +285,9 @@ class BackgroundRuns:
     def _begin(
         self, run: Run, begin: Callable[[RunOptions], Awaitable[RunResult]], on_begun: Callable[[GoalView], object]
     ) -> "asyncio.Task[RunResult]":
-        """Run a goal in a task of its own; `on_begun` is called once, when it is ours and durable.
+        """Run a goal in its own task; `on_begun` is called once, when the goal is claimed and durable.
 
-        It may be called on the thread of the goal's flow. What is committed later is not looked at.
+        It may be called on the thread of the goal's flow.
         """
 
         def watch(loop: Loop) -> None:
@@ -316,7 +316,7 @@ class BackgroundRuns:
         return RunOptions(watch=watch, queue=self._queue_name, tell=None, parks_for_children=parks)
 
     def _ended(self, task: "asyncio.Task[RunResult]") -> None:
-        """Remove a finished task, and log its error; a failed goal is not tried again at once."""
+        """Remove a finished task, and log its error; a goal whose run failed is not retried at once."""
         run = self._running.pop(task)
         if task.cancelled():
             return
@@ -324,7 +324,7 @@ class BackgroundRuns:
         if error is None:
             self._forget_failure(run, task.result().state)
             self._failures.forget_warning(run.goal_id)
-            self.nudge()
+            self.poll_soon()
         elif not run.is_stored:
             return  # for example a lost key race: its caller gets the error
         elif run.loop is not None:
@@ -335,14 +335,14 @@ class BackgroundRuns:
             self._failures.note(run.goal_id, _UNKNOWN_SEQ, error)
 
     def _forget_failure(self, run: Run, state: GoalState) -> None:
-        """Try a goal again as soon as it can run, unless the next poll would find it as this one did.
+        """Allow the next run of a goal as soon as it can run, unless that would repeat a run without progress.
 
         An approval stays in the inbox of a goal until it runs, so a goal on hold with one would be found at every poll.
-        A run without progress, which recorded nothing and left the goal open, would be repeated in a tight loop.
+        A run that recorded nothing and left the goal open would be repeated in a tight loop.
         """
         if is_held(state):
-            self._failures.leave_alone(run.goal_id, state.head.seq, PATIENCE_S)
+            self._failures.pause(run.goal_id, state.head.seq, PATIENCE_S)
         elif state.status == "open" and state.head.seq == run.polled_seq:
-            self._failures.leave_alone(run.goal_id, state.head.seq, MOMENT_S)
+            self._failures.pause(run.goal_id, state.head.seq, MOMENT_S)
         else:
             self._failures.retry_now(run.goal_id)

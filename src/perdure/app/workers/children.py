@@ -1,4 +1,4 @@
-"""Children of goals in a home: created, run, cancelled and retried for the goals that started them."""
+"""Creates, runs, cancels and retries the children of goals."""
 
 import asyncio
 from collections.abc import Collection, Coroutine, Sequence
@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from perdure.app.goals.arguments.run_options import Reopening, RunOptions
+from perdure.app.models.delegate import DELEGATE
+from perdure.app.models.delegations import Delegations
 from perdure.app.wire.goal_view import GoalView
 from perdure.errors import Conflict, Damaged, Invalid, KeyTaken, NotFound, PerdureError
 from perdure.kernel.calls.children import (
     CHILD_FAILED,
     MAX_DEPTH,
     TOO_DEEP,
+    child_name,
     is_cancelled_for_other,
     open_children,
     outcome_of,
@@ -37,6 +40,7 @@ from perdure.kernel.history.reopening import NotRetried
 from perdure.kernel.journal import Journal
 from perdure.kernel.loop import RunResult
 from perdure.kernel.ports import GoalDirectory, Owned, StateStore
+from perdure.minds.model.providers.choice import NoModel
 
 if TYPE_CHECKING:
     from perdure.app.goals.goals import Goals
@@ -47,15 +51,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _AT_ONCE = 16
-"""How many children are created side by side, so that they share commits."""
+"""The number of children that are created in parallel, so that they share commits."""
 _UNWINDING_TRIES = 40
-"""How often a child is asked for whose last run still unwinds, four times a second."""
+"""The number of attempts to reopen a child whose last run still unwinds; four a second."""
 
 
 class RunChildren:
     """The children of a goal for one run of it. See Children.
 
-    A flow of a server runs on a thread of its own. What is done here is done on the event loop of the home.
+    A flow of a server runs on its own thread. The calls here are executed on the event loop of the home.
     """
 
     def __init__(self, home: "HomeChildren", options: RunOptions) -> None:
@@ -90,14 +94,14 @@ class HomeChildren:
         self._runner = runner
         self._loop: asyncio.AbstractEventLoop | None = None
         self.poller: BackgroundRuns | None = None
-        """What polls a queue in this process: it runs the children that are in that queue."""
+        """The poller of a queue in this process, which runs the children in that queue."""
 
     def of_run(self, options: RunOptions) -> RunChildren:
         """Return the children for one run of a goal; it may be called on the thread of a flow."""
         return RunChildren(self, options)
 
     def note_loop(self) -> None:
-        """Remember the event loop that runs now as that of the home."""
+        """Store the running event loop as that of the home."""
         self._loop = asyncio.get_running_loop()
 
     async def on_loop(self, work: Coroutine[Any, Any, T]) -> T:
@@ -111,15 +115,20 @@ class HomeChildren:
     ) -> Sequence[ToolOutput]:
         """See Children.start; `options` are those of the run of the parent."""
         known = {goal.id: goal for goal in await self._goals.children_of(parent.goal_id)}
-        new = [call for call in calls if call.arguments["goal_id"] not in known]
+        new = [call for call in calls if call.child not in known]
         outcomes: list[ToolOutput] = []
-        if new and await self._depth(parent) >= MAX_DEPTH:
+        depth = await self._depth(parent) if new else 0
+        if depth >= MAX_DEPTH:
             outcomes, new = [_too_deep(parent, call) for call in new], []
+        delegations = Delegations(self._goals, parent, [*known.values()], depth)
+        new, refused = await delegations.admit(new)
+        outcomes += refused
         for first in range(0, len(new), _AT_ONCE):
-            created = [self._create(parent, call, queue, options) for call in new[first : first + _AT_ONCE]]
+            batch = new[first : first + _AT_ONCE]
+            created = [self._create(parent, call, delegations, queue, options) for call in batch]
             outcomes += [outcome for outcome in await asyncio.gather(*created) if outcome is not None]
         for call in calls:
-            found = known.get(call.arguments["goal_id"])
+            found = known.get(call.child or "")
             if found is not None and found.is_final:
                 outcomes += await self._known_outcome(parent, call, found, options)
             elif found is not None:
@@ -129,7 +138,7 @@ class HomeChildren:
     async def _known_outcome(
         self, parent: GoalState, call: ToolCall, child: GoalView, options: RunOptions
     ) -> Sequence[ToolOutput]:
-        """Return the outcome of a call whose child has ended; none if the child is reopened for this call."""
+        """Return the outcome of a call whose child has ended; None if the child is reopened for this call."""
         if not is_cancelled_for_other(await self._goals.state(child.id), call.call_id):
             ended = await outcome_of(self._store, parent, child.id)
             return [] if ended is None else [ended]
@@ -144,7 +153,7 @@ class HomeChildren:
     async def _reopen(self, child: GoalView, call_id: str) -> GoalView:
         """Reopen a child that was cancelled for an earlier call, and return it.
 
-        Raises: NotRetried; NotFound and Invalid when its code is not here; Owned when a worker does not release it.
+        Raises: NotRetried; NotFound or Invalid when its code is unavailable; Owned when a worker does not release it.
         """
         again, tries = Reopening(reason=call_id, by=PARENT), _UNWINDING_TRIES
         while child.is_final:
@@ -152,7 +161,7 @@ class HomeChildren:
                 await self._runner.enqueue_reopened(child.id, RunOptions(queue=child.summary.queue), again)
             except NotRetried:
                 raise
-            except Conflict:  # the run that was cancelled still unwinds, or another worker was quicker
+            except Conflict:  # the cancelled run still unwinds, or another worker was first
                 tries -= 1
                 if not tries:
                     raise
@@ -160,24 +169,37 @@ class HomeChildren:
             child = await self._goals.get(child.id)
         return child
 
-    async def _create(self, parent: GoalState, call: ToolCall, queue: str, options: RunOptions) -> ToolOutput | None:
-        """Create a child and have it run; return the outcome of its call when it cannot be created."""
-        goal_id = str(call.arguments["goal_id"])
+    async def _create(
+        self, parent: GoalState, call: ToolCall, delegations: Delegations, queue: str, options: RunOptions
+    ) -> ToolOutput | None:
+        """Create and run a child; return the outcome of its call if it cannot be created."""
+        goal_id = call.child or ""
         try:
-            await self._runner.enqueue(_new_goal(parent, call, self._flow(call)), RunOptions(queue=queue))
+            is_delegated = call.tool == DELEGATE
+            new = await delegations.new_goal(call) if is_delegated else _new_goal(parent, call, self._flow(call))
+            await self._runner.enqueue(new, RunOptions(queue=queue))
         except (Owned, NotRetried):
             raise
-        except (Invalid, NotFound, Conflict) as error:
-            key = call.arguments.get("key")
-            owner = None if key is None else await self._directory.started(key)
-            if owner is None or isinstance(error, KeyTaken):
-                return _not_started(call, error.code, error.detail)
-            return _not_started(call, "conflict", _key_conflict(str(key), owner.goal_id, parent.goal_id))
+        except (Invalid, NotFound, Conflict, NoModel) as error:
+            if not await self._has_child(parent, goal_id):
+                return await self._why_not_started(parent, call, error)
         self._run(await self._goals.get(goal_id), options)
         return None
 
+    async def _has_child(self, parent: GoalState, goal_id: str) -> bool:
+        """Return whether a child exists by now: it may be stored after the death of the worker that started it."""
+        return goal_id in [child.id for child in await self._goals.children_of(parent.goal_id)]
+
+    async def _why_not_started(self, parent: GoalState, call: ToolCall, error: PerdureError) -> ToolOutput:
+        """Return the outcome of a call whose child cannot be created; for a used key, it names the goal of the key."""
+        key = call.arguments.get("key")
+        owner = None if key is None else await self._directory.started(key)
+        if owner is None or isinstance(error, KeyTaken):
+            return _not_started(call, error.code, error.detail)
+        return _not_started(call, "conflict", _key_conflict(str(key), owner.goal_id, parent.goal_id))
+
     async def _depth(self, goal: GoalState) -> int:
-        """Return how many goals are above a goal: its parent, the parent of that, and so on."""
+        """Return the number of ancestors of a goal, up to the maximum depth."""
         above, depth = goal.begun.parent, 0
         with suppress(NotFound):  # an ancestor that has finished can be deleted
             while above is not None and depth < MAX_DEPTH:
@@ -186,7 +208,7 @@ class HomeChildren:
         return depth
 
     def _flow(self, call: ToolCall) -> "Flow[..., Any]":
-        """Return the flow that a call starts; it is found as that of any goal.
+        """Return the flow that a call starts, imported as for any goal.
 
         Raises: NotFound; Invalid when its module fails.
         """
@@ -196,15 +218,15 @@ class HomeChildren:
         return flow_of(GoalBegun("a child", spec), self._runner.contexts.imports)
 
     async def _resume(self, child: GoalView, options: RunOptions) -> bool:
-        """Have a child run if it can continue; return whether it runs or will."""
+        """Run a child if it can continue; return whether it runs or will."""
         if child.is_running:
             return True
         return await self._goals.can_continue(child) and self._run(child, options)
 
     def _run(self, child: GoalView, options: RunOptions) -> bool:
-        """Have an open child run here; return whether it will."""
+        """Run an open child here; return whether it will run."""
         if self.poller is not None and self.poller.queue_name == child.summary.queue:
-            self.poller.nudge()
+            self.poller.poll_soon()
             return self.poller.would_run(child)
         resume = partial(self._resume_run, of_parent=options)
         return self._goals.worker.run_child(child, resume, self._has_left)
@@ -215,9 +237,9 @@ class HomeChildren:
         return await self._goals.resume_run(goal_id, options)
 
     def _has_left(self, child: GoalView) -> None:
-        """Have the parent of a child check whether the child still runs."""
+        """Let the parent of a child check whether the child still runs."""
         if child.summary.parent is not None:
-            self._runner.process.look(child.summary.parent.goal_id)
+            self._runner.process.check_inbox(child.summary.parent.goal_id)
 
     async def cancel(self, goal_ids: Collection[str]) -> None:
         """See Children.cancel."""
@@ -241,7 +263,7 @@ class HomeChildren:
         return False
 
     def listen_to(self, journal: Journal) -> None:
-        """Have the parent of a goal take its end as soon as it is durable."""
+        """Notify the parent of a goal of its end as soon as that is durable."""
         parent = journal.state.begun.parent
 
         def ended(_events: Sequence[Event], state: GoalState) -> None:
@@ -252,14 +274,14 @@ class HomeChildren:
             journal.listen(ended)
 
     def _has_ended(self, parent_id: str) -> None:
-        """Have the parent of a goal that has ended take its end; may be called on the thread of a flow."""
-        self._runner.process.look(parent_id)
+        """Notify the parent of an ended goal; callable on the thread of a flow."""
+        self._runner.process.check_inbox(parent_id)
         if self.poller is not None and self._loop is not None:
             with suppress(RuntimeError):  # the event loop is closed
-                self._loop.call_soon_threadsafe(self.poller.nudge)
+                self._loop.call_soon_threadsafe(self.poller.poll_soon)
 
     async def settle_parent(self, child: GoalState) -> GoalView | None:
-        """Record the end of a child in its parent, unless a worker does that; return a parent to be resumed."""
+        """Record the end of a child in its parent, unless a worker does that; return a parent that can be resumed."""
         parent = child.begun.parent
         if parent is None or child.termination is None or self._runner.process.is_held(parent.goal_id):
             return None
@@ -271,20 +293,20 @@ class HomeChildren:
         return None
 
     async def after_run(self, result: RunResult) -> RunResult:
-        """Record the end of a child in its parent, and name the goals that come next: the parent, or the children."""
+        """Record the end of a child in its parent, and add the goals to act on next to the result."""
         parent = await self.settle_parent(result.state)
         result = await self.with_waits(result)
         return result if parent is None else replace(result, next_goals=(parent,))
 
     async def with_waits(self, result: RunResult) -> RunResult:
-        """Name the children that a goal waits for, or say what they have done, if a fork would do that again."""
+        """Add the awaited children, or the effects of children that a fork would repeat, to the result."""
         effects = await self._goals.effects_below(result.state)
         if result.state.waiting_for == "child":
             return replace(result, next_goals=await self.waiting(result.state))
         return result if effects is None else replace(result, child_effects=effects)
 
     async def waiting(self, state: GoalState) -> list[GoalView]:
-        """Return the goals that a goal waits for in the end: its children, or theirs, each with its state."""
+        """Return the descendants without children of their own that a goal waits for, each with its state."""
         found: list[GoalView] = []
         for goal_id in open_children(state):
             with suppress(NotFound):
@@ -299,9 +321,10 @@ def _not_started(call: ToolCall, code: str, why: str) -> ToolOutput:
 
 
 def _too_deep(parent: GoalState, call: ToolCall) -> ToolOutput:
+    name = child_name(call.arguments)
     why = (
         f"Children can be nested at most {MAX_DEPTH} deep, and {parent.goal_id} is at depth {MAX_DEPTH}. Check whether"
-        f" the flow {call.arguments['flow']} starts itself without end."
+        f" the flow {name} starts itself without end."
     )
     return _not_started(call, TOO_DEEP, why)
 
@@ -315,7 +338,7 @@ def _key_conflict(key: str, owner_id: str, parent_id: str) -> str:
 
 
 def _new_goal(parent: GoalState, call: ToolCall, flow: "Flow[..., Any]") -> "NewGoal":
-    """Return the goal of a flow that a call starts.
+    """Return the new goal for a call that starts a child.
 
     Raises: Invalid
     """

@@ -1,4 +1,4 @@
-"""Goals that could not be resumed here: each is left alone for a while, and why is logged once."""
+"""Goals that could not be resumed here: each is paused for a while, and its error is logged once."""
 
 import logging
 from collections.abc import Sequence
@@ -9,11 +9,11 @@ from perdure.errors import Unavailable
 from perdure.kernel.ports import Clock, Owned
 
 PATIENCE_S = 60.0
-"""How long a goal that could not be resumed here is left alone, unless something is recorded for it."""
+"""The pause after a failed resume, unless a new event is recorded for the goal."""
 MOMENT_S = 2.0
-"""How long it is left alone when something outside was in the way, or its run recorded nothing."""
+"""The pause after a temporary failure, or a run that recorded nothing."""
 OWNED_S = 1.0
-"""How long a goal is left alone that another run or worker still has."""
+"""The pause for a goal that another run or worker still owns."""
 
 
 @dataclass(frozen=True)
@@ -23,17 +23,17 @@ class _Failed:
 
 
 class FailedRuns:
-    """The goals that are left alone, each at the seq at which its run failed: a newer event ends the pause."""
+    """The paused goals, each with the seq at which its run failed: a newer event ends the pause."""
 
     def __init__(self, clock: Clock, log: logging.Logger) -> None:
         self._clock = clock
         self._log = log
         self._failed: dict[str, _Failed] = {}
         self._warned: dict[str, str] = {}
-        """The last failure of each goal that was logged: the same one is logged once."""
+        """The last logged failure of each goal; the same failure is logged once."""
 
-    def is_hopeless(self, goal_id: str, last_seq: int) -> bool:
-        """Return whether a goal is still left alone; a pause that is over is forgotten."""
+    def is_paused(self, goal_id: str, last_seq: int) -> bool:
+        """Return whether a goal is still paused; a pause that is over is removed."""
         failed = self._failed.get(goal_id)
         if failed is None:
             return False
@@ -42,18 +42,18 @@ class FailedRuns:
         del self._failed[goal_id]
         return False
 
-    def left_alone(self) -> Sequence[tuple[str, int]]:
-        """Return the goals that are left alone, each with its seq; the newest failure is last."""
+    def paused(self) -> Sequence[tuple[str, int]]:
+        """Return the paused goals, each with its seq; the newest failure is last."""
         now_s = self._clock.boottime_s()
         return [(name, failed.last_seq) for name, failed in self._failed.items() if now_s < failed.until_s]
 
     def patience_s(self, goal_id: str) -> float | None:
-        """Return for how many more seconds a goal is left alone; None when it has no failure."""
+        """Return the remaining seconds of the pause of a goal; None without a pause."""
         failed = self._failed.get(goal_id)
         return None if failed is None else failed.until_s - self._clock.boottime_s()
 
-    def leave_alone(self, goal_id: str, last_seq: int, patience_s: float) -> None:
-        """Retry a goal after some seconds, or when something has happened to it."""
+    def pause(self, goal_id: str, last_seq: int, patience_s: float) -> None:
+        """Pause a goal for some seconds, or until a new event is recorded for it."""
         self._failed.pop(goal_id, None)  # the newest are last
         self._failed[goal_id] = _Failed(last_seq, self._clock.boottime_s() + patience_s)
 
@@ -66,19 +66,19 @@ class FailedRuns:
         self._warned.pop(goal_id, None)
 
     def note(self, goal_id: str, last_seq: int, error: BaseException) -> None:
-        """Leave a goal alone that could not be resumed: for a moment if something outside was in the way, else longer.
+        """Pause a goal that could not be resumed: briefly after a temporary failure, else longer.
 
-        That another worker has it is not a failure: it is retried at the next poll, and only then a little later, so
-        that goals that stay owned do not take the turn of others.
+        A goal that another worker owns has not failed: it is retried at the next poll, and then after a short pause, so
+        that goals that stay owned do not take the turns of others.
         """
         before = self._failed.get(goal_id)
         if isinstance(error, Owned):
             is_again = before is not None and before.last_seq == last_seq
-            self.leave_alone(goal_id, last_seq, OWNED_S if is_again else 0.0)
+            self.pause(goal_id, last_seq, OWNED_S if is_again else 0.0)
             return
         if isinstance(error, RunsEnded):
             self._log.debug("%s", error)
         elif self._warned.get(goal_id) != str(error):
             self._warned[goal_id] = str(error)
-            self._log.warning("%s was given up here: %s", goal_id, error)
-        self.leave_alone(goal_id, last_seq, MOMENT_S if isinstance(error, Unavailable) else PATIENCE_S)
+            self._log.warning("resuming %s failed: %s", goal_id, error)
+        self.pause(goal_id, last_seq, MOMENT_S if isinstance(error, Unavailable) else PATIENCE_S)

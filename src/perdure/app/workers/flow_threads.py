@@ -1,4 +1,4 @@
-"""Threads with an event loop of their own, so that code of a user that blocks stops nothing else in the server."""
+"""Threads with their own event loops, so that blocking user code does not block the server."""
 
 import asyncio
 import contextlib
@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 from perdure.app.home.system import keep_for_ever
 from perdure.errors import Unavailable
-from perdure.kernel.calls.tasks import end_tasks
+from perdure.tasks import end_tasks
 
 DEAF_S = 3.0
-"""An event loop that does not answer for this long counts as blocked: its end is not waited for any longer."""
+"""The time after which an event loop that does not respond counts as blocked, and is not waited for."""
 WITHIN_S = 10.0
 _PAUSE_S = 0.1
 _UNWIND_S = 10.0
@@ -25,7 +25,7 @@ T = TypeVar("T")
 class FlowThread:
     """A daemon thread that runs the event loop of one flow.
 
-    It is made and used on the event loop of the server, its home. The process can end while the thread is blocked.
+    It is created and used on the event loop of the server. The process can exit while the thread is blocked.
     """
 
     def __init__(self, name: str) -> None:
@@ -34,7 +34,7 @@ class FlowThread:
         Raises: Unavailable when the system has no thread or no descriptors left.
         """
         self.is_left = False
-        """True from the moment it is told to end until it has: its code may still run, and must begin nothing."""
+        """True from its cancellation until its end: its code may still run, but must not start anything."""
         self._name = name
         self._home = asyncio.get_running_loop()
         self._is_closing = False
@@ -51,8 +51,8 @@ class FlowThread:
     async def run(self, coroutine: Coroutine[Any, Any, T], on_late_end: Callable[[], None] = lambda: None) -> T:
         """Run a coroutine on the thread, and wait for its end.
 
-        When this is cancelled, so is the coroutine, and its end is waited for while the thread answers. If it does not,
-        `is_left` stays true, and `on_late_end` is called here if the coroutine ends after all.
+        A cancellation is passed to the coroutine, and its end is awaited while the thread responds. Otherwise `is_left`
+        stays true, and `on_late_end` is called when the coroutine ends later.
         """
         task: asyncio.Task[T] | None = None
         ended: asyncio.Future[T] = self._home.create_future()
@@ -98,7 +98,7 @@ class FlowThread:
             self._there(lambda answered=answered: self._at_home(_settle, answered))  # type: ignore[misc]
             done, _ = await asyncio.wait({ended, answered}, timeout=DEAF_S, return_when=asyncio.FIRST_COMPLETED)
             if not done:
-                log.warning("the flow of %s blocks its thread, and is left alone", self._name)
+                log.warning("the flow of %s blocks its thread and is abandoned", self._name)
                 return
             await asyncio.wait({ended}, timeout=_PAUSE_S)
 
@@ -107,11 +107,11 @@ class FlowThread:
         on_late_end()
 
     def _there(self, act: Callable[[], object]) -> None:
-        with contextlib.suppress(RuntimeError):  # its loop is closed, and runs nothing any more
+        with contextlib.suppress(RuntimeError):  # the loop of the thread is closed
             self._loop.call_soon_threadsafe(act)
 
     def _at_home(self, act: Callable[..., object], *values: object) -> None:
-        with contextlib.suppress(RuntimeError):  # the server has ended before us
+        with contextlib.suppress(RuntimeError):  # the loop of the server is closed
             self._home.call_soon_threadsafe(act, *values)
 
     def _close(self) -> None:
@@ -126,7 +126,7 @@ class FlowThread:
         self._loop.close()
 
     def _turn(self, run: Callable[[], object]) -> None:
-        """Run the event loop; a task or callback of the flow that wants to end the program ends only this turn."""
+        """Run the event loop; SystemExit in a task or callback of the flow ends only this turn."""
         try:
             run()
         except (SystemExit, KeyboardInterrupt) as error:
@@ -134,15 +134,15 @@ class FlowThread:
 
 
 class Apart:
-    """Calls code of users that belongs to no goal yet, such as the import of a module, each on a thread of its own."""
+    """Calls user code outside of goals, such as the import of a module, each call on its own thread."""
 
     def __init__(self) -> None:
         self._late: set[str] = set()
 
     async def call(self, name: str, fn: Callable[[], T], *, within_s: float = WITHIN_S) -> T:
-        """Call a function that belongs to a name. While one that took too long still runs, no other of it is begun.
+        """Call a function under a name. While an earlier call of the same name still blocks, new calls are rejected.
 
-        Raises: what the function raises; Unavailable when it takes too long.
+        Raises: the errors of the function; Unavailable when it takes too long.
         """
         late = Unavailable(f"The code of {name} does not return: its module, or what reads its arguments, blocks.")
         if name in self._late:
@@ -160,7 +160,7 @@ class Apart:
 
 
 async def _unwind() -> None:
-    """End the tasks that a flow has left behind; one that does not let itself be ended is never run again."""
+    """Cancel the tasks that a flow has left behind; a task that ignores the cancellation is never run again."""
     this = asyncio.current_task()
     others = [task for task in asyncio.all_tasks() if task is not this]
     for task in await end_tasks(others, _UNWIND_S):

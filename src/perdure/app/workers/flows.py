@@ -1,4 +1,4 @@
-"""Finds the flow of a goal, or one that a caller names, and says what is wrong with its module when it cannot."""
+"""Finds the flow of a goal or of a name, and reports errors of its module."""
 
 import importlib
 import logging
@@ -18,16 +18,16 @@ log = logging.getLogger(__name__)
 
 
 def flow_of(begun: GoalBegun, imports: Sequence[str] = ()) -> Flow[..., Any]:
-    """Return the flow of a goal: one that is loaded, else from its own module, else from modules in `imports`.
+    """Return the flow of a goal: a loaded flow, else from its own module, else from modules in `imports`.
 
-    Those modules are named by the user, who has moved the code. A flow with a name of its own is found by that;
-    another one must be the only function of its name there.
+    The user sets `imports` after moving the code. A flow with an explicit name is found by that name; another flow must
+    be the only function of its name in these modules.
 
-    Raises: NotFound, naming the script when that has to be run again; Invalid when a module fails.
+    Raises: NotFound, naming the script if that must be run again; Invalid when a module fails.
     """
     spec = begun.mind
     if spec.at is None:
-        raise Invalid("A goal of kind flow needs the path of its flow, found none.")
+        raise Invalid("A goal of kind flow must have the path of its flow, got none.")
     try:
         return _imported(spec.at, lambda: find_flow(spec.at or "", spec.flow))
     except (NotFound, Invalid) as missing:
@@ -44,7 +44,7 @@ def flow_of(begun: GoalBegun, imports: Sequence[str] = ()) -> Flow[..., Any]:
 def load_flow(path: str, imports: Sequence[str] = ()) -> Flow[..., Any]:
     """Return the flow `module:function`, or the flow that a loaded or imported module defines under a name.
 
-    Raises: Invalid when it is not such a path, not a flow, or its module fails; NotFound when there is no such flow.
+    Raises: Invalid when the path or its object is not a flow, or its module fails; NotFound when it does not exist.
     """
     if ":" not in path:
         return _by_name(path, imports)
@@ -54,13 +54,15 @@ def load_flow(path: str, imports: Sequence[str] = ()) -> Flow[..., Any]:
         found = object_at(path)
         if found is None or path.startswith(MAIN):
             raise
-    raise Invalid(f"{path} is not a flow, but a {type(found).__name__}: expected an async function under @flow.")
+    raise Invalid(
+        f"{path} is not a flow, but a {type(found).__name__}: expected an async function decorated with @flow."
+    )
 
 
 def import_modules(names: Sequence[str]) -> None:
-    """Import modules that the user has named because they define flows.
+    """Import modules that define flows.
 
-    Raises: NotFound when there is no such module; Invalid when it fails.
+    Raises: NotFound when a module does not exist; Invalid when it fails.
     """
     for name in names:
         _imported(name, lambda name=name: importlib.import_module(name))  # type: ignore[misc] # mypy: a default
@@ -73,33 +75,33 @@ def _by_name(name: str, imports: Sequence[str]) -> Flow[..., Any]:
         found = named_flow(name) or _moved(name, imports)
     if found is None:
         raise NotFound(
-            f"There is no flow {name!r} here. Name it as module:function, or name the module that defines it by"
+            f"No flow {name!r} is loaded. Name it as module:function, or name the module that defines it by"
             f" --import MODULE or the setting `imports` ({_listed(imports)})."
         )
     return found
 
 
 def _moved_flow(at: str, name: str | None, imports: Sequence[str]) -> Flow[..., Any] | None:
-    """Return the flow of a goal whose own module does not have it: by its name, from the modules in `imports`."""
+    """Return the flow of a goal that is missing in its own module, by its name, from the modules in `imports`."""
     import_modules(imports)
     called = name or at.partition(":")[2]
     found = loaded_flow(at, name) or named_flow(called)
     if found is None and not is_own_name(at, name) and not at.startswith(MAIN):
         found = _moved(called, imports)
     if found is not None:
-        log.info("goals of %s, which is not here, run the flow %s", at, found.path)
+        log.info("%s was not found; its goals run the flow %s", at, found.path)
     return found
 
 
 def _moved(name: str, imports: Sequence[str]) -> Flow[..., Any] | None:
-    """Return the flow that one of some modules has under the name of a function.
+    """Return the only flow with a function name in some modules.
 
-    Raises: Invalid when several have one
+    Raises: Invalid when several modules have one.
     """
     found = {id(flow): flow for module in imports if (flow := flow_at(f"{module}:{name}")) is not None}
     if len(found) > 1:
         places = ", ".join(flow.path for flow in found.values())
-        raise Invalid(f"Several modules in `imports` have a flow {name}: {places}. Give them names: @flow(name=…).")
+        raise Invalid(f"Several modules in `imports` have a flow {name}: {places}. Name the flows: @flow(name=…).")
     return next(iter(found.values()), None)
 
 
@@ -115,9 +117,9 @@ def _listed(imports: Sequence[str]) -> str:
 
 
 def _imported(path: str, load: Callable[[], T]) -> T:
-    """Call something that imports the module of a flow.
+    """Call a function that imports the module of a flow.
 
-    Raises: NotFound when there is no such module or flow; Invalid, with the line, when the module fails.
+    Raises: NotFound when the module or flow does not exist; Invalid, with the line, when the module fails.
     """
     module = path.partition(":")[0]
     try:
@@ -139,11 +141,11 @@ def _not_imported(module_name: str, path: str, error: ImportError) -> PerdureErr
     if not is_itself:
         return _failed(module_name, error)
     needs = f"which the flow {path} needs" if ":" in path else "which is to be imported"
-    return NotFound(f"There is no module {error.name} on the Python path, {needs}.")
+    return NotFound(f"No module {error.name} on the Python path, {needs}.")
 
 
 def _failed(module_name: str, error: BaseException) -> Invalid:
-    """Say which line of the module failed, and why."""
+    """Return the error for a module that failed, with the line and the cause."""
     if isinstance(error, SyntaxError):
         return Invalid(f"The module {module_name} cannot be read: {error.msg} ({error.filename}, line {error.lineno}).")
     what = "it ended the program" if isinstance(error, SystemExit) else f"{type(error).__name__}: {error}"
@@ -151,7 +153,7 @@ def _failed(module_name: str, error: BaseException) -> Invalid:
 
 
 def _place(module_name: str, error: BaseException) -> str:
-    """Name the last line of the module itself, else of whatever was run."""
+    """Return the position of the last line of the module in a traceback, else of the last line."""
     frames = list(traceback.walk_tb(error.__traceback__))
     own = [pair for pair in frames if pair[0].f_globals.get("__name__") == module_name]
     others = [pair for pair in frames if not pair[0].f_code.co_filename.startswith("<frozen")][1:]

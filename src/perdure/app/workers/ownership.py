@@ -14,13 +14,13 @@ from perdure.kernel.journal import Journal, JournalDeps
 from perdure.kernel.ports import ClaimedGoal, Clock, Ids, Leases, OwnerSilent, StateStore, Worker
 
 _RELEASE_S = 2.0
-"""How long a release may take; after that, the end of the lease does it."""
+"""The timeout of a release; after it, the goal is free when the lease expires."""
 _HEARTBEAT_POLL_S = 1.0
-"""How often the heartbeat of an owner that may be dead is read."""
+"""The interval of reads of the heartbeat of an owner that may be dead."""
 
 
 class Ownership:
-    """Claims goals for the worker that this process is; `end_forks` ends what steps of a goal have forked."""
+    """Claims goals for the worker of this process; `end_forks` ends processes that steps of a goal have forked."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Ownership:
         self._end_forks = end_forks
 
     def journal_deps(self, worker: Worker, queue: str = "cli") -> JournalDeps:
-        """Return what the journal of a goal of this worker writes with."""
+        """Return the writer for the journal of a goal of this worker."""
         return JournalDeps(self._store, self._clock, self._ids, worker, queue)
 
     @asynccontextmanager
@@ -54,9 +54,9 @@ class Ownership:
         reopen: bool = False,
         claim: ClaimedGoal | None = None,
     ) -> AsyncIterator[Journal]:
-        """Own a goal for the time of the block, with its history as it was written; `claim` is made already.
+        """Own a goal inside the block, with its verified history; with `claim`, it is claimed already.
 
-        What steps of a dead owner have forked is ended before anything of the goal is settled or repeated.
+        Processes that steps of a dead owner have forked are ended before any call of the goal is settled or repeated.
 
         Raises: Conflict when another live worker owns it; Damaged when an event was changed; Unavailable.
         """
@@ -83,11 +83,11 @@ class Ownership:
 
     @asynccontextmanager
     async def releasing(self, journal: Journal, worker: Worker) -> AsyncIterator[None]:
-        """Release a goal at once when the block ends early; if that fails, the end of the lease does it."""
+        """Release a goal when the block raises; if that fails, the goal is free when the lease expires."""
         try:
             yield
         finally:
-            if not journal.has_let_go() and not self._worker.is_left(journal.goal_id):
+            if not journal.is_released() and not self._worker.is_left(journal.goal_id):
                 await self.release(journal.goal_id, worker, journal.epoch)
 
     async def _claim(
@@ -95,9 +95,9 @@ class Ownership:
     ) -> tuple[int, str | None]:
         """Claim a goal, and return the epoch and the id of the worker that owned it before.
 
-        While it is not certain that the owner is dead, watch its heartbeat, if `tell` is there to report that.
+        While the owner may be alive, watch its heartbeat, if `tell` is given to report that.
 
-        Raises: Conflict as soon as the owner gives a sign of life.
+        Raises: Conflict as soon as the owner renews its lease.
         """
         is_reported = False
         while True:
@@ -117,7 +117,7 @@ class Ownership:
             await self._worker.stay(worker)
 
     async def release(self, goal_id: str, worker: Worker, epoch: int) -> None:
-        """Release a goal; if that fails, the end of the lease does it, or the next poll of this worker."""
+        """Release a goal; if that fails, the goal is free when the lease expires, or after the next poll."""
         with suppress(PerdureError, TimeoutError):
             async with asyncio.timeout(_RELEASE_S):
                 with self._worker.doubting():
@@ -125,5 +125,5 @@ class Ownership:
 
 
 def _stays(queue: str, wanted: str | None) -> bool:
-    """Return whether a goal stays in its queue: one of an application does, or the application would not resume it."""
+    """Return whether a goal stays in its queue: goals of an application do, so that the application resumes them."""
     return wanted is None or (queue.startswith("app.") and not wanted.startswith("app."))

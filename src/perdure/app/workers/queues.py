@@ -1,4 +1,4 @@
-"""The queues of a home: what a worker claims next, and how many goals wait."""
+"""The queues of a home: the next goal to claim, and the number of waiting goals."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -27,43 +27,43 @@ class GoalQueues:
     async def claim_next(
         self, queue: str, *, skip: Mapping[str, int] = NOTHING, after: str | None = None
     ) -> ClaimedGoal | None:
-        """Claim the next goal of a queue for this process, if there is one; nothing is written before that is known.
+        """Claim the next goal of a queue for this process, if there is one; an empty queue causes no write.
 
         `skip` has goals that are left alone at a seq, and `after` the goal behind which open goals are claimed.
 
-        Raises: Owned when another worker was quicker; Unavailable.
+        Raises: Owned when another worker was first; Unavailable.
         """
         if not await self.has_next(queue, skip=skip, after=after):
             return None
         return await self._runner.claim_next([queue], skip=skip, after=after)
 
     async def has_next(self, queue: str, *, skip: Mapping[str, int] = NOTHING, after: str | None = None) -> bool:
-        """Tell whether there is a goal to claim. See `claim_next`."""
+        """Return whether there is a goal to claim. See `claim_next`."""
         self._goals.require_open()
         worker = self._runner.process.worker or self._goals.observer()
         return await self._leases.has_next([queue], worker, skip=skip, after=after)
 
     async def run(self, claimed: ClaimedGoal, options: RunOptions) -> RunResult:
-        """Run a goal that was claimed for this process; it is released however that ends.
+        """Run a claimed goal; it is released in any case.
 
         Raises: as Goals.resume_run.
         """
         try:
             result = await self._runner.resume_run(claimed.goal.goal_id, replace(options, claim=claimed), Limits())
         except BaseException:
-            if not self._goals.is_held_here(claimed.goal.goal_id):  # else its run, which has not ended, releases it
+            if not self._goals.is_held_here(claimed.goal.goal_id):  # otherwise its run releases it at its end
                 await self.release(claimed)
             raise
         return await self._goals.children.after_run(result)
 
     async def release(self, claimed: ClaimedGoal) -> None:
-        """Release a goal that was claimed for this process and is not run."""
+        """Release a claimed goal without running it."""
         await self._runner.release_claimed(claimed)
 
     async def unsure(self, queue: str) -> Sequence[GoalView]:
         """Return the goals of a queue that this process owns and does not hold, because a claim or release has failed.
 
-        Nothing is read unless one has failed since no such goal was found.
+        The store is only read if a claim or release has failed since the last empty result.
         """
         if not self._runner.process.is_in_doubt:
             return ()
@@ -78,6 +78,6 @@ class GoalQueues:
         return found
 
     async def count_queued(self, *, queue: str) -> int:
-        """Return how many open goals of a queue wait for a worker."""
+        """Return the number of open goals of a queue that wait for a worker."""
         self._goals.require_open()
         return await self._directory.count_queued(queue=queue)

@@ -1,4 +1,4 @@
-"""Makes the context of a run: the mind of a goal, its tools, its thread, and what it needs of its surroundings."""
+"""Creates the context of a run: the mind of a goal, its tools, its thread and its services."""
 
 import asyncio
 import contextlib
@@ -8,13 +8,12 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from perdure.app.goals.arguments.run_options import RunOptions
+from perdure.app.goals.arguments.run_options import RunOptions, Watch
 from perdure.app.home.system import keep_for_ever, observer
 from perdure.app.workers.flow_threads import FlowThread
 from perdure.app.workers.worker import LocalWorker
 from perdure.errors import Invalid, NotFound
 from perdure.kernel.calls.children import NO_CHILDREN, Children
-from perdure.kernel.calls.progress import ProgressListener
 from perdure.kernel.calls.toolbox import StaticTools, Toolbox
 from perdure.kernel.conversation.answer_feed import AnswerFeed
 from perdure.kernel.events import GoalBegun, MindSpec
@@ -28,6 +27,7 @@ from perdure.minds.flow.steps.step_calls import StepCalls
 from perdure.tools.confine import confined
 from perdure.tools.exec.exec import ExecTool
 from perdure.tools.exec.forks import ForkNotes
+from perdure.tools.exec.process_tree import KILL_AFTER_S
 from perdure.tools.files import ReadFileTool, WriteFileTool
 from perdure.tools.goal_policy import policy_of_goal
 
@@ -36,20 +36,22 @@ if TYPE_CHECKING:
     from perdure.minds.factory import MindFactory
     from perdure.minds.flow.flow import Flow
 
+__all__ = ["KILL_AFTER_S", "RunContexts", "RunSetup"]
+
 T = TypeVar("T")
 
 
 class RunContexts:
-    """Makes the contexts of the runs of a home; `imports` are the modules in which moved flows are found."""
+    """Creates the contexts of the runs of a home; `imports` are the modules in which moved flows are found."""
 
     def __init__(
         self, home: Path, calls: StepCalls, imports: Sequence[str], *, park_after_s: float, cancel_grace_s: float
     ) -> None:
         self.imports = imports
         self.minds: dict[str, MindFactory] = {}
-        """What makes minds of more kinds than the package knows by itself."""
+        """Factories of minds of additional kinds."""
         self.sources: list[ToolSource] = []
-        """More tools than those of the package, for every goal."""
+        """Additional tools of every goal."""
         self._home = home
         self._calls = calls
         self._park_after_s = park_after_s
@@ -65,10 +67,10 @@ class RunContexts:
         *,
         is_new: bool = False,
     ) -> RunContext:
-        """Return the context of one run; `is_ours` says whether the run may still begin something.
+        """Return the context of one run; `is_ours` returns whether the run may still start calls.
 
-        Raises: NotFound when the code of the goal is not here; Invalid when its module fails, its policy is unknown, or
-        a new goal names an unknown tool, or a folder outside of its own.
+        Raises: NotFound when the code of the goal is unavailable; Invalid when its module fails, its policy is unknown,
+        or a new goal names an unknown tool, or a folder outside of its own.
         """
         from perdure.minds.factory import KINDS, MindRequest, make_mind
 
@@ -111,7 +113,7 @@ class RunContexts:
         return flow_of(begun, self.imports) if begun.mind.kind == "flow" else None
 
     def is_elsewhere(self, begun: GoalBegun) -> bool:
-        """Return whether only another process can run a goal: the script that defines its flow."""
+        """Return whether only the script that defines the flow of a goal can run it."""
         if not is_of_script(begun.mind):
             return False
         try:
@@ -142,21 +144,19 @@ class RunContexts:
 
 
 class RunSetup:
-    """Sets up the runs of a process: each gets its context, its loop, and the thread that its code runs on."""
+    """Sets up the runs of a process: each has a context, a loop, and a thread for its code."""
 
-    def __init__(
-        self, contexts: RunContexts, worker: LocalWorker, inbox: Inbox, clock: Clock, on_progress: ProgressListener
-    ) -> None:
-        self._on_progress = on_progress
+    def __init__(self, contexts: RunContexts, worker: LocalWorker, inbox: Inbox, clock: Clock, on_run: Watch) -> None:
+        self._on_run = on_run
         self._contexts = contexts
         self._worker = worker
         self._inbox = inbox
         self._clock = clock
         self.children: HomeChildren | None = None
-        """What runs the children of goals; None where goals have none."""
+        """The component that runs the children of goals; None if goals cannot have children."""
 
     def listen_to(self, journal: Journal) -> None:
-        """Pass the end of a goal on to its parent, when its journal stores it."""
+        """Notify the parent of a goal when its journal stores its end."""
         if self.children is not None:
             self.children.listen_to(journal)
 
@@ -167,18 +167,18 @@ class RunSetup:
         options: RunOptions,
         thread: FlowThread | None,
     ) -> Loop:
-        """Make the loop of a goal where it will run; a server parses a plan, which may be long, beside its own loop."""
+        """Create the loop of a goal where it will run; a server parses a plan, which may be long, on a thread."""
         if options.queue == "server" and journal.state.begun.mind.kind == "plan":
             made = await asyncio.to_thread(run_context)
             loop = Loop(journal, self._inbox, made, self._clock)
         else:
             loop = await call_on(thread, lambda: Loop(journal, self._inbox, run_context(), self._clock))
-        loop.progress.listen(self._on_progress)
+        self._on_run(loop)
         return loop
 
     @asynccontextmanager
     async def thread_for(self, mind: MindSpec, options: RunOptions) -> AsyncIterator[FlowThread | None]:
-        """Give a flow of a server a thread for the time of the block; everything else runs where the caller does.
+        """Yield a thread for the flow of a server; other goals run on the thread of the caller.
 
         Raises: Unavailable when there are no threads left.
         """
@@ -200,7 +200,7 @@ class RunSetup:
         *,
         is_new: bool = False,
     ) -> Callable[[], RunContext]:
-        """Return what makes the context of a run, on the thread on which that is called. See RunContexts.make."""
+        """Return a function that creates the context of a run on the calling thread. See RunContexts.make."""
         is_ours = partial(_is_ours, self._worker, thread)
         return partial(self._contexts.make, begun, workdir, options, self.children_of(options), is_ours, is_new=is_new)
 
@@ -210,10 +210,10 @@ class RunSetup:
 
 
 def _is_ours(worker: LocalWorker, thread: FlowThread | None) -> bool:
-    """Return whether a run may begin something: the lease is fresh, and its thread was not asked to end."""
+    """Return whether a run may start calls: the lease is valid, and its thread was not cancelled."""
     return worker.is_sure() and not (thread is not None and thread.is_left)
 
 
 async def call_on(thread: FlowThread | None, fn: Callable[[], T]) -> T:
-    """Call a function that may run code of a user: on the thread of its flow, if it has one."""
+    """Call a function that may run user code, on the thread of the flow if there is one."""
     return fn() if thread is None else await thread.call(fn)

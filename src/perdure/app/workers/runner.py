@@ -1,4 +1,4 @@
-"""Runs goals in this process: wires a mind, tools and a policy to the kernel's loop, and owns the goal meanwhile."""
+"""Runs goals in this process: owns a goal, and wires its mind, tools and policy to the loop of the kernel."""
 
 import asyncio
 import logging
@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perdure.app.goals.arguments.run_options import Reopening, RunOptions, Tell, raised
+from perdure.app.goals.arguments.limits import raised
+from perdure.app.goals.arguments.run_options import Reopening, RunOptions, Tell, Watch
 from perdure.app.home.script_interrupts import Interrupted, cut_off_steps
 from perdure.app.home.system import SystemIds, WorkerIdentity
 from perdure.app.home.workdirs import existing_workdir, own_workdir
@@ -21,12 +22,11 @@ from perdure.app.workers.worker import LEASE_S, LocalWorker
 from perdure.files.folders import ensure_folder
 from perdure.kernel.calls.cleanup import GRACE_S, PARENT
 from perdure.kernel.calls.holding import hold_after, is_held, release
-from perdure.kernel.calls.progress import ProgressListener
 from perdure.kernel.events import Body, Event, GoalBegun, Limits, MindSpec, PolicySpec
 from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.history.reopening import plan_continuation, plan_retry
 from perdure.kernel.inbox import drain
-from perdure.kernel.journal import Journal
+from perdure.kernel.journal import UNCHANGED, ForkChanges, Journal
 from perdure.kernel.loop import Outcome, RunResult
 from perdure.kernel.ports import ClaimedGoal, Clock, Inbox, Leases, StateStore, Worker
 from perdure.kernel.run_context import RunContext
@@ -43,20 +43,20 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class _New:
-    """A goal that has a name, and is not stored yet."""
+    """A goal with an id that is not stored yet."""
 
     goal_id: str
     begun: GoalBegun
     run_context: RunContext
     folder: Path | None
-    """The folder to make for it, unless it runs in one that its caller named."""
+    """The folder to create for the goal, unless its caller named one."""
     said: Sequence[Body] = ()
 
 
 class Runner:
     """The runs of goals in this process."""
 
-    def __init__(  # noqa: PLR0913 (what a run needs of its surroundings)
+    def __init__(  # noqa: PLR0913 (the services of a run)
         self,
         home: Path,
         store: StateStore,
@@ -69,7 +69,7 @@ class Runner:
         park_after_s: float = PARK_S,
         cancel_grace_s: float = GRACE_S,
         imports: Sequence[str] = (),
-        on_progress: ProgressListener,
+        on_run: Watch,
         default_policy: Callable[[], PolicySpec | None] = lambda: None,
     ) -> None:
         self._default_policy = default_policy
@@ -82,18 +82,18 @@ class Runner:
         """The goals whose last run here was cancelled."""
         self.contexts = RunContexts(home, calls, imports, park_after_s=park_after_s, cancel_grace_s=cancel_grace_s)
         self.process = LocalWorker(lambda: WorkerIdentity(home), inbox, leases, clock, lease_s=lease_s)
-        """This process as a worker: its lease, and the goals that it holds."""
-        self._setup = RunSetup(self.contexts, self.process, inbox, clock, on_progress)
+        """The worker of this process: its lease, and the goals that it holds."""
+        self._setup = RunSetup(self.contexts, self.process, inbox, clock, on_run)
         self._ownership = Ownership(store, leases, clock, self._ids, self.process, self.contexts.end_forks)
 
     def set_children(self, children: "HomeChildren") -> None:
-        """Say what runs the children of goals; without it, goals have none."""
+        """Set the component that runs the children of goals; without it, goals cannot have children."""
         self._setup.children = children
 
     async def start(self, new: "NewGoal", options: RunOptions) -> RunResult:
         """Start a goal and run it until it ends, waits, or is stopped.
 
-        Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
+        Raises: Invalid; Conflict when its key was used; nothing is stored then.
         """
         async with self._setup.thread_for(new.mind, options) as thread:
             named = await self._named(new, options, thread)
@@ -114,9 +114,10 @@ class Runner:
             return journal.state
 
     async def resume_run(self, goal_id: str, options: RunOptions, limits: Limits) -> RunResult:
-        """Resume a goal that has not ended, with limits raised where they are given.
+        """Resume an open goal, and raise the given limits.
 
-        A goal on hold is released first; an automatic run leaves it on hold, and holds one that killed its workers.
+        A goal on hold is released first. An automatic run does not release it, and puts a goal that killed its workers
+        on hold.
 
         Raises: NotFound; Conflict when another live worker runs it; Invalid when a limit is not above what was used.
         """
@@ -129,11 +130,11 @@ class Runner:
             return await self._resume(journal, worker, options)
 
     async def reopen(self, goal_id: str, options: RunOptions, again: Reopening) -> RunResult:
-        """Retry a failed goal: reopen it, and run it. A goal whose code is in a script elsewhere is only reopened.
+        """Reopen and run a failed goal. A goal whose code is in another script is only reopened.
 
-        Nothing is stored before the code of the goal is here and has found its own history.
+        Nothing is stored before the code of the goal is loaded and has replayed its history.
 
-        Raises: NotFound; Conflict when it cannot be retried, or another live worker has it; Invalid as `resume_run`.
+        Raises: NotFound; Conflict when it cannot be retried, or another live worker owns it; Invalid as `resume_run`.
         """
         begun = await self._begun(goal_id)
         if self.contexts.is_elsewhere(begun):
@@ -171,7 +172,7 @@ class Runner:
         reopen: bool = False,
         claim: ClaimedGoal | None = None,
     ) -> AsyncIterator[tuple[Worker, Journal]]:
-        """Own a goal for the time of the block; its end is passed on to its parent. See Ownership.claimed."""
+        """Own a goal inside the block; its parent is notified of its end. See Ownership.claimed."""
         async with (
             self.process.holding(goal_id) as worker,
             self._ownership.claimed(
@@ -182,7 +183,7 @@ class Runner:
             yield worker, journal
 
     async def _resume(self, journal: Journal, worker: Worker, options: RunOptions) -> RunResult:
-        """Run a goal that is owned and has run before."""
+        """Run an owned goal that has run before."""
         begun = replace(journal.state.begun, policy=journal.state.policy)  # a retry may have changed it
         workdir = existing_workdir(self._home, begun)
         async with self._setup.thread_for(begun.mind, options) as thread:
@@ -190,14 +191,14 @@ class Runner:
             return await self._run(journal, worker, run_context, options, thread, is_resumed=True)
 
     async def _drain(self, journal: Journal) -> None:
-        """Record what was posted to a goal that is owned, without running it."""
+        """Record the posts of an owned goal without running it."""
         await drain(journal, self._inbox, self.contexts.tools(), self._setup.children_of(RunOptions()))
 
     @asynccontextmanager
     async def _reopening(
         self, goal_id: str, queue: str | None, tell: Tell | None, again: Reopening
     ) -> AsyncIterator[tuple[Worker, Journal]]:
-        """Own a failed goal for the time of the block, with its reopening recorded and not yet stored.
+        """Own a failed goal inside the block, with its reopening recorded but not stored.
 
         A cancel that was posted too late to end the goal the first time does not end its retry: it is dropped.
         """
@@ -215,12 +216,12 @@ class Runner:
         return fold(await self._store.load(goal_id, upto=1)).begun
 
     async def settle(self, goal_id: str, *, queue: str | None = None, limits: Limits | None = None) -> GoalView:
-        """Record what was posted to a goal that no worker runs, without running it.
+        """Record the posts of a goal that no worker runs, without running it.
 
-        With a queue, the goal is left to the workers of that queue, with limits raised where they are given. It is
+        With a queue, the goal is put into that queue, and the given limits are raised. It is
         released first if it is on hold: this is how a person's resume is queued.
 
-        Raises: Conflict when a worker runs it, which takes what was posted; Invalid as `resume_run`.
+        Raises: Conflict when a worker runs it, which records the posts; Invalid as `resume_run`.
         """
         async with self._owning(goal_id, queue, None, is_woken=queue is None) as (_, journal):
             if queue is not None:
@@ -236,7 +237,7 @@ class Runner:
         return await self.process.claim_next(queues, skip=skip, after=after)
 
     async def release_claimed(self, claimed: ClaimedGoal) -> None:
-        """Release a goal that was claimed and is not run."""
+        """Release a claimed goal without running it."""
         worker = self.process.worker
         if worker is not None:
             await self._ownership.release(claimed.goal.goal_id, worker, claimed.epoch)
@@ -248,9 +249,9 @@ class Runner:
         *,
         takes_key_of: str | None = None,
         call_key: str | None = None,
-        policy: PolicySpec | None = None,
+        changes: ForkChanges = UNCHANGED,
     ) -> GoalState:
-        """Create a goal that continues from the last of some events, which the caller has checked. It does not run yet.
+        """Create a goal that continues after some events, which the caller has validated; it does not run yet.
 
         Its start key is `key`, taken from `takes_key_of` in the same commit if that is given. `call_key` names this
         call on the fork's first event.
@@ -260,18 +261,17 @@ class Runner:
         begun = fold(events).begun
         goal_id = self._ids.goal_id(_title(begun.mind, begun.text))
         async with self.process.holding(goal_id) as worker:
-            journal = Journal.fork(
-                self._ownership.journal_deps(worker), events, goal_id, key, takes_key_of=takes_key_of, policy=policy
-            )
+            deps = self._ownership.journal_deps(worker)
+            journal = Journal.fork(deps, events, goal_id, key, takes_key_of=takes_key_of, changes=changes)
             await journal.commit(key=call_key, release=True)
             return journal.state
 
     async def close(self) -> None:
-        """Stop being a worker."""
+        """Stop the worker of this process."""
         await self.process.close()
 
     async def _named(self, new: "NewGoal", options: RunOptions, thread: FlowThread | None) -> "_New":
-        """Name a new goal, and see that it can be run.
+        """Assign an id to a new goal, and check that it can be run.
 
         Raises: Invalid
         """
@@ -287,11 +287,11 @@ class Runner:
         run_context = await call_on(thread, self._setup.context_of(begun, workdir, options, thread, is_new=True))
         if new.workdir is not None:
             return _New(goal_id, begun, run_context, None, new.said)
-        ensure_folder(Path(workdir).parent)  # a home in which no folder can be made is found before the goal is stored
+        ensure_folder(Path(workdir).parent)  # fails before the goal is stored if the home cannot be written
         return _New(goal_id, begun, run_context, Path(workdir), new.said)
 
     def _policy_of(self, new: "NewGoal") -> PolicySpec | None:
-        """Return the policy that a new goal records: as it was given, else that of the settings.
+        """Return the policy of a new goal: the given one, else that of the settings.
 
         Raises: Invalid when the settings name an unknown one.
         """
@@ -299,9 +299,9 @@ class Runner:
         return None if policy == PolicySpec() else policy
 
     def _journal(self, new: "_New", worker: Worker, options: RunOptions, key: str | None) -> Journal:
-        """Begin a journal; its first commit makes the folder of the goal, so that a lost key race leaves none.
+        """Begin a journal; its first commit creates the folder of the goal, so that a lost key race does not leave one.
 
-        After a crash between the two, the folder is made when the goal is resumed.
+        After a crash between the two, the folder is created when the goal is resumed.
         """
         journal = Journal.begin(
             self._ownership.journal_deps(worker, options.queue), new.begun, new.goal_id, start_key=key
@@ -327,12 +327,12 @@ class Runner:
                 loop = await self._setup.loop(journal, run_context, options, thread)
                 options.watch(loop)
                 if (thread is not None or options.commits_start) and not is_resumed:
-                    await journal.commit()  # the flow may block before it asks for anything
+                    await journal.commit()  # the flow may block before its first call
                 return await self.process.run(worker, loop, is_resumed=is_resumed, thread=thread)
 
     @contextmanager
     def _noting_interrupts(self, journal: Journal, *, is_resumed: bool) -> Iterator[None]:
-        """Note a goal whose run is cancelled before its end, for the person who pressed Ctrl-C."""
+        """Remember a goal whose run is cancelled before its end, for the message after Ctrl-C."""
         self.interrupted.pop(journal.goal_id, None)
         try:
             yield
@@ -356,5 +356,5 @@ class Runner:
 
 
 def _title(mind: MindSpec, text: str) -> str:
-    """Return what the id of a goal is made of: of a flow its name, because its arguments may be private."""
+    """Return the text for the id of a goal: for a flow, its name, because its arguments may be private."""
     return text if mind.flow is None else mind.flow.rpartition(".")[2]

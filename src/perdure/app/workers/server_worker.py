@@ -3,7 +3,7 @@
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from perdure.app.goals.arguments.run_options import Reopening, RunOptions
@@ -30,11 +30,11 @@ class WakeCli:
     """Which goals of the command line a server wakes when they are due: commands, plans, and these flows."""
 
     flows: frozenset[str] = frozenset()
-    """As `module:function`, or by the name that a flow was given."""
+    """As `module:function`, or by the `name` of a flow."""
 
 
 class ServerWorker(BackgroundRuns):
-    """The goals that a server runs: those that were started or resumed through it.
+    """The goals of a server: goals that were started or resumed through it.
 
     Of the goals of the command line it runs only those that sleep, are due and have no live worker; with `wakes`.
     Every goal is durable before `start` returns. Goals that are left when the process ends are resumed by the next
@@ -57,15 +57,15 @@ class ServerWorker(BackgroundRuns):
         self._calls = Idempotency(keys)
         self.most_queued = MOST_QUEUED
         self.apart = Apart()
-        """Where code of users is called that belongs to no goal yet."""
+        """Calls user code outside of goals."""
         self._being_queued = 0
-        """How many goals were admitted to the queue and are not stored yet."""
+        """The number of goals that were admitted to the queue and are not stored yet."""
         self._ever_admitted = 0
 
     async def start(self, new: NewGoal) -> GoalView:
-        """Start a goal, and return it as soon as it is durable; with a key that was used, the goal that it started.
+        """Start a goal, and return it as soon as it is durable; a used key returns the goal that it started.
 
-        When as many goals run as may, it is queued, and runs when those before it have got their turn.
+        If the maximum number of goals runs, it is queued, and starts after the goals before it.
 
         Raises: Invalid; Conflict when the key started something else; Exhausted when too many goals are queued.
         """
@@ -74,7 +74,7 @@ class ServerWorker(BackgroundRuns):
         try:
             if self._must_queue():
                 return await self._queue(lambda: self._goals.enqueue(new))
-            return await self._begun(Run("", is_stored=False), lambda options: self._goals.begin(new, options))
+            return await self._begin_durably(Run("", is_stored=False), lambda options: self._goals.begin(new, options))
         except Conflict:
             known = None if new.key is None else await self._goals.started(new)
             if known is None:
@@ -82,21 +82,38 @@ class ServerWorker(BackgroundRuns):
             return known
 
     async def resume(
-        self, prefix: str, limits: Limits | None = None, *, once: IdempotentCall | None = None
+        self,
+        prefix: str,
+        limits: Limits | None = None,
+        *,
+        model: str | None = None,
+        once: IdempotentCall | None = None,
     ) -> GoalView:
-        """Resume a goal here, and return it as soon as it is claimed or queued.
+        """Resume a goal here, optionally with another model, and return it as soon as it is claimed or queued.
 
         The same call, identified by its key, resumes the goal once; a repeat returns the goal unchanged.
 
         Raises: NotFound; Conflict when another live worker runs it, or the key was used for another call; Invalid when
-        a limit is not above what was used; Exhausted when too many goals are queued.
+        a limit is not above what was used, or the goal cannot have the model; Exhausted when too many goals are queued,
+        or a goal with another model would be.
         """
         goal = await self._goals.get(prefix)
+        if model is not None:
+            self._goals.model_goals.require_model(await self._goals.begun(goal.id), model)
 
         async def present() -> GoalView:
             return goal
 
-        return await self._calls.kept_last(once, goal.id, lambda: self._gone_on(goal, limits), present)
+        return await self._calls.keep_last(once, goal.id, lambda: self._resume(goal, limits, model), present)
+
+    async def resume_posted(self, goal: GoalView) -> None:
+        """Resume a goal after a post, unless a worker owns it; if the queue is full, it runs later.
+
+        Raises: Conflict when it cannot be run.
+        """
+        if not (goal.is_final or goal.is_running):
+            with contextlib.suppress(Owned, Exhausted):
+                await self._resume(goal, None)
 
     async def retry(self, goal_id: str, again: Reopening) -> GoalView:
         """Retry a failed goal here, and return it as soon as it is reopened; see Goals.retry.
@@ -109,13 +126,13 @@ class ServerWorker(BackgroundRuns):
                 return await self._resume_retried(goal)
             if self._must_queue():
                 return await self._queue(lambda: self._goals.retries.enqueue(goal.id, again))
-            return await self._begun(
+            return await self._begin_durably(
                 Run(goal.id, is_stored=False), lambda options: self._reopen(goal.id, options, again)
             )
         except Owned:
             if not await self._goals.retries.has_retried(goal.id, again):
                 raise
-            return await self._goals.get(goal.id)  # the same call, made twice at once
+            return await self._goals.get(goal.id)  # the same call, made twice at the same time
 
     async def cancel(self, goal_id: str, *, reason: str | None, now: bool, key: str | None) -> GoalView:
         """Cancel a goal, and return it as it is then; see Goals.cancel.
@@ -131,39 +148,47 @@ class ServerWorker(BackgroundRuns):
         told = await cancel(wait_s=0)
         if told.is_final or told.is_running or not told.is_news:
             return told
-        with contextlib.suppress(PerdureError):  # its code is not here: it stays cancelled and interrupted
-            await self._gone_on(told, None)
+        with contextlib.suppress(PerdureError):  # its code is not available: it stays cancelled and interrupted
+            await self._resume(told, None)
         return await self._goals.wait_for_end(goal_id)
 
     async def _reopen(self, goal_id: str, options: RunOptions, again: Reopening) -> RunResult:
         return await self._goals.retries.reopen(goal_id, options, again)
 
     async def _resume_retried(self, goal: GoalView) -> GoalView:
-        """Return a goal that the key of this call has retried before; one that was left interrupted is resumed."""
+        """Return the goal that the key of this call has retried; an interrupted goal is resumed."""
         if goal.status != "interrupted" or await self._goals.is_elsewhere(goal.id):
             return goal
-        return await self._gone_on(goal, None)
+        return await self._resume(goal, None)
 
-    async def _gone_on(self, goal: GoalView, limits: Limits | None) -> GoalView:
+    async def _resume(self, goal: GoalView, limits: Limits | None, model: str | None = None) -> GoalView:
         if goal.is_final or self._runs(goal.id):
+            if model is not None and not goal.is_final:
+                raise Conflict(f"{goal.id} is running. Resume it with another model when it waits.")
             return goal
         if self._must_queue():
+            if model is not None:
+                raise Exhausted(
+                    "The maximum number of goals is running, so the goal cannot change its model. Try again later."
+                )
             return await self._queue_again(goal, limits or Limits())
-        return await self._begun(Run(goal.id), lambda options: self._goals.resume_run(goal.id, options, limits))
+        return await self._begin_durably(
+            Run(goal.id), lambda options: self._goals.resume_run(goal.id, replace(options, model=model), limits)
+        )
 
     async def _queue_again(self, goal: GoalView, limits: Limits) -> GoalView:
-        """Queue a goal; one that is queued already needs no further place."""
+        """Queue a goal, unless it is queued already."""
         if not goal.is_queued:
             return await self._queue(lambda: self._goals.enqueue_again(goal.id, limits))
         return goal if limits == Limits() else await self._goals.enqueue_again(goal.id, limits)
 
     def _must_queue(self) -> bool:
-        """Tell whether a goal has to wait for its turn.
+        """Return whether a goal has to wait for its turn.
 
-        Raises: Exhausted when the server is about to end.
+        Raises: Exhausted when the server is shutting down.
         """
         if self._is_closing:
-            raise Exhausted("The server is about to end, and begins no more goals.")
+            raise Exhausted("The server is shutting down and does not start goals any more.")
         return self._has_queue or self._free <= 0
 
     async def _queue(self, store: Callable[[], Awaitable[GoalView]]) -> GoalView:
@@ -174,12 +199,12 @@ class ServerWorker(BackgroundRuns):
         async with self._place_in_queue():
             goal = await store()
         self._has_queue = True
-        self.nudge()
+        self.poll_soon()
         return goal
 
     @contextlib.asynccontextmanager
     async def _place_in_queue(self) -> AsyncIterator[None]:
-        """Reserve a place in the queue for the time of the block.
+        """Reserve a place in the queue inside the block.
 
         The count may miss goals that were being stored when it began, and all that were admitted since. Both are added,
         so concurrent starts never exceed the limit; at worst a goal that was stored just now is counted twice. Goals
@@ -200,16 +225,16 @@ class ServerWorker(BackgroundRuns):
             self._being_queued -= 1
 
     async def _all_due(self, most: int) -> Sequence[GoalView]:
-        """Return due goals of the server, and those of the command line that are woken here."""
+        """Return due goals of the server and of the command line that this server wakes."""
         return [*await self._due("server", most), *await self._due_of_cli(most)]
 
     def _take(self, goal: GoalView, *, is_woken: bool) -> None:
         if goal.summary.queue == "cli":
-            log.info("%s is woken: it is due since %s", goal.id, goal.due_at)
+            log.info("resuming %s: due since %s", goal.id, goal.due_at)
         super()._take(goal, is_woken=is_woken)
 
     async def _due_of_cli(self, most: int) -> Sequence[GoalView]:
-        """Return goals of the command line that are due and may be woken here.
+        """Return the due goals of the command line that this server may wake.
 
         `is_running` is checked first: a goal that sleeps in a terminal has a live worker, and is left to it.
         """
@@ -219,9 +244,9 @@ class ServerWorker(BackgroundRuns):
         return [goal for goal in found if await self._may_wake(goal, self._wakes)]
 
     async def _may_wake(self, goal: GoalView, wakes: WakeCli) -> bool:
-        """Tell whether the server may run a goal of the command line; one that it may not is left alone for a while.
+        """Return whether the server may run a goal of the command line; otherwise the goal is paused.
 
-        Which function a flow is stands in its first event. A history that cannot be read holds up no other goal.
+        The first event names the function of a flow. A history that cannot be read does not block other goals.
         """
         if goal.summary.mind in ("command", "plan"):
             return True
@@ -233,11 +258,11 @@ class ServerWorker(BackgroundRuns):
             else:
                 if is_named:
                     return True
-        self._failures.leave_alone(goal.id, goal.summary.last_seq, PATIENCE_S)
+        self._failures.pause(goal.id, goal.summary.last_seq, PATIENCE_S)
         return False
 
 
 def _is_named(mind: MindSpec, flows: Collection[str]) -> bool:
-    """Tell whether a flow is among some flows, by its path or by the name that it was given."""
+    """Return whether a flow is in a list of flows, by its path or by its name."""
     has_name = mind.at is not None and is_own_name(mind.at, mind.flow)
     return mind.at in flows or (has_name and mind.flow in flows)

@@ -1,4 +1,4 @@
-"""The worker that this process is: one identity, one heartbeat, one look into inboxes, however many goals it runs."""
+"""The worker of this process: one identity, one heartbeat and one inbox query for all its goals."""
 
 import asyncio
 import contextlib
@@ -16,21 +16,21 @@ from perdure.kernel.ports import ClaimedGoal, Clock, Inbox, Leases, Owned, Worke
 
 LEASE_S = 30.0
 LOOK_S = 0.5
-"""How often the inboxes of all its goals are looked at, by one query."""
+"""The interval of the query of the inboxes of all its goals."""
 _RETRY_S = 1.0
 _RETIRE_S = 2.0
 _CLOSE_S = 15.0
-"""How long `close` waits for goals to be released; a command that ignores SIGTERM is killed before that."""
+"""The time that `close` waits for the release of goals; a command that ignores SIGTERM is killed earlier."""
 
 log = logging.getLogger(__name__)
 
 
 class RunsEnded(Unavailable):
-    """A run was ended with all others of this process, on purpose."""
+    """All runs of this process were ended on purpose, and this run with them."""
 
 
 class LocalWorker:
-    """Runs loops, and stops them all when it can no longer be sure that its goals are its own."""
+    """Runs loops, and stops all of them when another worker may own its goals."""
 
     def __init__(
         self,
@@ -50,10 +50,10 @@ class LocalWorker:
         self._held: set[str] = set()
         self._are_runs_ended = False
         self._left: set[str] = set()
-        """Goals whose flow blocks its thread after it was cancelled: they stay claimed while that code can still run.
+        """Goals whose flow blocks its thread after its cancellation: they stay claimed while that code can still run.
         """
         self.is_in_doubt = False
-        """Whether this worker may own goals that it does not hold: a claim or a release of it has failed."""
+        """Whether this worker may own goals that it does not hold, because a claim or release has failed."""
         self._loops: dict[str, Loop] = {}
         self._beating: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
@@ -62,23 +62,23 @@ class LocalWorker:
         self._renewed_s = 0.0
         self._is_closing = False
         self._released = asyncio.Event()
-        """Set when a goal is no longer held; `close` waits for it."""
+        """Set when a goal is released; `close` waits for it."""
 
     @property
     def worker(self) -> Worker | None:
-        """The worker that this process is, if it was one already."""
+        """The worker of this process, if it has claimed a goal."""
         return None if self._identity is None else self._identity.worker
 
     @property
     def id(self) -> str | None:
-        """The id under which others see this process, if it was a worker already."""
+        """The id of the worker of this process, if it has claimed a goal."""
         return None if self.worker is None else self.worker.id
 
     @asynccontextmanager
     async def holding(self, goal_id: str) -> AsyncIterator[Worker]:
-        """Work on a goal for the time of the block, as a worker that others can see.
+        """Hold a goal inside the block, as a worker that is visible to other processes.
 
-        Raises: Owned when this process works on it already.
+        Raises: Owned when this process holds the goal already.
         """
         if goal_id in self._held:
             raise Owned(f"{goal_id} is being worked on by this process already.")
@@ -97,7 +97,7 @@ class LocalWorker:
     async def claim_next(
         self, queues: Collection[str], *, skip: Mapping[str, int], after: str | None
     ) -> ClaimedGoal | None:
-        """Claim the next goal of some queues, as a worker that others can see. See Leases.claim_next.
+        """Claim the next goal of some queues, as a worker that is visible to other processes. See Leases.claim_next.
 
         Raises: Owned; Unavailable.
         """
@@ -109,7 +109,7 @@ class LocalWorker:
 
     @contextlib.contextmanager
     def doubting(self) -> Iterator[None]:
-        """Note that a claim or a release in the block failed so that this worker may own the goal."""
+        """Set `is_in_doubt` if a claim or release in the block fails and this worker may own the goal."""
         try:
             yield
         except (Conflict, NotFound):
@@ -119,11 +119,11 @@ class LocalWorker:
             raise
 
     async def run(self, worker: Worker, loop: Loop, *, is_resumed: bool, thread: FlowThread | None = None) -> RunResult:
-        """Run the loop of a goal that is held; it and all that it has begun end when the lease was not renewed in time.
+        """Run the loop of a held goal; the loop and its running calls end when the lease was not renewed in time.
 
-        With a thread, which the loop was made on, it runs there; the lease is renewed here, whatever blocks there.
+        With a thread, on which the loop was created, it runs there; the lease is renewed here, even if that blocks.
 
-        Raises: Conflict when another has taken the goal; Unavailable.
+        Raises: Conflict when another worker has claimed the goal; Unavailable.
         """
         goal_id = loop.journal.goal_id
         self._loops[goal_id] = loop
@@ -147,18 +147,18 @@ class LocalWorker:
             raise RunsEnded(f"{goal_id} was ended with all runs of this process.")
         if self._is_closing:
             raise Unavailable(
-                f"The home was closed while {goal_id} was running, so it was interrupted. Resume it in an open home, or"
+                f"{goal_id} was interrupted because the home was closed. Resume it in an open home, or"
                 f" by `perdure goal resume {goal_id}`."
             )
         raise Unavailable(
             f"The lease was not renewed for {self._lease_s * 2 / 3:g} s: the database did not answer, or this process"
-            f" was stopped. So {goal_id} was ended here; another worker may have it by now. If not:"
+            f" was stopped. {goal_id} was interrupted; another worker may have claimed it. If not:"
             f" `perdure goal resume {goal_id}`."
         )
 
     @asynccontextmanager
     async def renewing(self, worker: Worker) -> "AsyncIterator[asyncio.Task[None]]":
-        """Renew the lease, and look into inboxes, for the time of the block; the task ends when that has failed."""
+        """Renew the lease and query inboxes inside the block; the yielded task ends when the renewal has failed."""
         self._renewers += 1
         if self._beating is None:
             self._beating = asyncio.create_task(self._beat(worker))
@@ -171,49 +171,49 @@ class LocalWorker:
                 await self._end_chores()
 
     def is_sure(self) -> bool:
-        """Return whether no other worker can have claimed our goals: the lease was renewed within two thirds of it."""
+        """Return whether no other worker can own the goals: the lease was renewed within two thirds of its length."""
         return self._clock.boottime_s() - self._renewed_s < self._lease_s * 2 / 3
 
     async def stay(self, worker: Worker) -> None:
-        """Renew the lease, unless that was done less than a third of it ago: for what takes long before a loop runs."""
+        """Renew the lease, unless that was done in the last third of it; for long operations before a loop runs."""
         if self._clock.boottime_s() - self._renewed_s >= self._lease_s / 3:
             await self._renew(worker)
 
     def is_left(self, goal_id: str) -> bool:
-        """Tell whether code of a goal that was told to end still blocks its thread: then the goal is not released."""
+        """Return whether code of a cancelled goal still blocks its thread; such a goal is not released."""
         return goal_id in self._left
 
     def is_held(self, goal_id: str) -> bool:
-        """Tell whether this process works on a goal now."""
+        """Return whether this process holds a goal."""
         return goal_id in self._held
 
     def runs(self) -> Mapping[str, Loop | None]:
-        """Return the goals that this process works on, each with its loop if that runs."""
+        """Return the held goals, each with its loop if that runs."""
         return {goal_id: self._loops.get(goal_id) for goal_id in self._held}
 
     async def end_runs(self) -> None:
-        """End every run, as when the lease could not be renewed; this process is not a worker any more."""
+        """End every run as after a failed renewal of the lease; afterwards, this process cannot run goals."""
         self._are_runs_ended = True
         await self._end_chores()
 
-    def look(self, goal_id: str) -> None:
-        """Let the loop of a goal look into its inbox now, if it runs here."""
+    def check_inbox(self, goal_id: str) -> None:
+        """Let the loop of a goal, if it runs here, read its inbox now."""
         if goal_id in self._loops:
-            self._loops[goal_id].look()
+            self._loops[goal_id].check_inbox()
 
     async def look_at_all(self) -> None:
-        """Let the loops of all goals to which something was posted look into their inboxes now.
+        """Let the loops of all goals with new posts read their inboxes now.
 
         Raises: Unavailable
         """
         if self._identity is not None:
             for goal_id in await self._inbox.posted(self._identity.worker.id):
-                self.look(goal_id)
+                self.check_inbox(goal_id)
 
     async def close(self) -> None:
-        """Interrupt and release the goals that run here, and stop being a worker.
+        """Interrupt and release the goals that run here, and stop the worker.
 
-        Goals that could not be released in time can be claimed by others at once. While code of a flow still blocks its
+        Other workers can claim goals that were not released in time at once. While code of a flow still blocks its
         thread, the lock file stays held: the goal is free when the process ends.
         """
         self._is_closing = True
@@ -238,13 +238,13 @@ class LocalWorker:
             log.warning("not released when the home was closed: %s", ", ".join(sorted(self._held - self._left)))
 
     async def _retire(self, worker: Worker) -> None:
-        """Remove the lease; if that fails, its end does the same."""
+        """Remove the lease; if that fails, it expires."""
         with contextlib.suppress(PerdureError, TimeoutError):
             async with asyncio.timeout(_RETIRE_S):
                 await self._leases.retire(worker)
 
     def _forget_left(self, goal_id: str, worker: Worker, epoch: int) -> None:
-        """Release a goal whose flow has ended after all, long after it was told to."""
+        """Release a goal whose flow has ended long after its cancellation."""
         self._left.discard(goal_id)
         self._held.discard(goal_id)
         if self._identity is not None:
@@ -266,7 +266,7 @@ class LocalWorker:
             await _end(chore)
 
     async def _beat(self, worker: Worker) -> None:
-        """Renew at each third of the lease; return when two thirds have passed since it last worked."""
+        """Renew at each third of the lease; return when two thirds have passed since the last success."""
         pause_s = self._lease_s / 3
         while (left_s := self._renewed_s + self._lease_s * 2 / 3 - self._clock.boottime_s()) > 0:
             with contextlib.suppress(TimeoutError):
@@ -285,17 +285,17 @@ class LocalWorker:
         self._renewed_s = now_s
 
     async def _look(self) -> None:
-        """Tell the loops of what was posted to their goals."""
+        """Notify the loops of posts to their goals."""
         while True:
             await self._clock.sleep(LOOK_S)
             try:
                 await self.look_at_all()
             except PerdureError as error:
-                log.warning("the inboxes of %s could not be looked at: %s", self.id, error.detail)
+                log.warning("polling the inboxes of %s failed: %s", self.id, error.detail)
 
 
 async def _end(task: "asyncio.Task[Any]") -> None:
-    """Cancel a task, wait for its end, and hear nothing more of it."""
+    """Cancel a task, wait for its end, and ignore its exception."""
     task.cancel()
     await asyncio.wait([task])
     if not task.cancelled():

@@ -1,1 +1,1 @@
-"""From a config to the files of a bot, and what becomes of them later."""
+"""Assembly: the files of a bot are made from its config, merged with hand edits, and rolled back."""

@@ -1,7 +1,7 @@
-"""Assembly: a config becomes a bot, wholly or not at all, and once for each session.
+"""Assembly: a config becomes a bot atomically, and once per session.
 
-All texts are made and read back in memory; then one transaction keeps them as a pending version; then the folder is
-written; then the version is current. Whatever is interrupted after the transaction is completed by the next call.
+All texts are made and read back in memory. One transaction stores them as a pending version. Then the folder is
+written, and the version becomes current. If the process dies after the transaction, the next call completes the rest.
 """
 
 import asyncio
@@ -24,20 +24,20 @@ from perdure.bots.skills import parse_skill_list
 from perdure.bots.slugs import require_slug, slugs_for
 from perdure.errors import Conflict, Invalid, NotFound
 from perdure.forge.assembly.changes import (
+    ChangePlan,
     Changes,
-    Planned,
     Provenance,
     config_of,
     new_provenance,
-    overlaid,
+    overlay_files,
     plan_changes,
 )
 from perdure.forge.assembly.hand_edits import edited_files
-from perdure.forge.assembly.library import BotLibrary, hashes, require_whole
+from perdure.forge.assembly.library import BotLibrary, hashes, require_intact
 from perdure.forge.assembly.sources import sources_of
-from perdure.forge.assembly.texts import build_pages, require_same, user_page
+from perdure.forge.assembly.texts import build_pages, require_round_trip, user_page
 from perdure.forge.config import BuilderConfig
-from perdure.forge.interview.finish import rewritten
+from perdure.forge.interview.finish import rewrite_purpose
 from perdure.forge.ports import BotStore, BotVersion, BuilderMemoryEntry, Origin
 from perdure.forge.state import BuilderState, Target
 from perdure.forge.turns import ReadyToAssemble, Wire
@@ -47,7 +47,7 @@ _MOST_SLUGS = 1000
 
 
 class AssemblyResult(Wire):
-    """A bot that was built, and where its files are, relative to the home."""
+    """A bot that was built, with the paths of its files relative to the home."""
 
     bot_id: str
     bot_slug: str
@@ -58,15 +58,15 @@ class AssemblyResult(Wire):
     skills_attached: tuple[str, ...]
     version: int = 1
     clashes: tuple[str, ...] = ()
-    """Files in which a person's text was kept; what we would have written is beside each, as NAME.new."""
+    """Files with conflicting hand edits: they are unchanged, and the new text is stored beside each as NAME.new."""
     set_aside: tuple[str, ...] = ()
-    """Files that a person had written and that gave way to a rollback, under the names that they have now."""
+    """Hand-edited files that a rollback replaced, under their new names."""
     changed: bool = True
-    """False: a reconfiguration changed nothing, so that there is no new version; its session stays open."""
+    """False if a reconfiguration changed nothing: there is no new version, and its session stays open."""
 
 
 class BotAssembler(BotLibrary):
-    """Builds bots, changes them and takes changes back."""
+    """Creates, changes, imports and rolls back bots."""
 
     def __init__(
         self,
@@ -81,34 +81,34 @@ class BotAssembler(BotLibrary):
         self._now_us = now_us
         self._new_id = new_id
         self._skills = skills
-        """The texts of the skills that are not built in, by name."""
+        """Returns the texts of the skills that are not built in, by name."""
 
     async def assemble(
         self, state: BuilderState, config: BuilderConfig | None = None, *, revision: int | None = None
     ) -> AssemblyResult:
-        """Build what a session has come to, or change the bot that it is about; the config may be an edited one.
+        """Create the bot of a session, or change the one that it reconfigures; `config` replaces the session's own.
 
-        A session that was assembled before gets the same result again. `revision` is that of the draft with the state.
-        A change that changes nothing makes no version and keeps the session.
+        A session that was assembled before returns the same result again. `revision` is the expected revision of the
+        draft of the session. A reconfiguration without a difference makes no version and keeps the session.
 
-        Raises: Conflict when the session is not ready, its draft was changed meanwhile, or the bot was changed since
-        it began; Invalid; Denied; Unavailable when there is no room: called again, it completes what is there.
+        Raises: Conflict when the session is not ready, or its draft or the bot was changed meanwhile; Invalid; Denied;
+        Unavailable when the disk is full: call it again to complete the assembly.
         """
-        made = await self.assembled(state.session_id)
+        made = await self.resume_assembly(state.session_id)
         if made is not None:
             return made
-        whole, skills = await self._whole(state, config)
+        whole, skills = await self._config_to_build(state, config)
         if state.mode is BuilderMode.RECONFIGURE:
-            previous, planned = await self._planned(state, whole, skills)
+            previous, planned = await self._plan_change(state, whole, skills)
             if _is_same(state, whole, planned):
                 return self._result(previous).model_copy(update={"changed": False})
             return await self._save_change(state, whole, previous, planned, revision)
         return await self._save_new(state, whole, skills, revision)
 
-    async def assembled(self, session_id: str) -> AssemblyResult | None:
-        """Return what a session has been assembled to, completed if it was interrupted; None when it was not yet.
+    async def resume_assembly(self, session_id: str) -> AssemblyResult | None:
+        """Return the result of a session that was assembled, after completing it on disk; None if it was not yet.
 
-        Raises: Invalid when something is in the way on disk; Denied.
+        Raises: Invalid when another file has the name of the folder; Denied.
         """
         made = await self._bots.made_by(session_id)
         if made is None:
@@ -117,41 +117,38 @@ class BotAssembler(BotLibrary):
         return self._result(made).model_copy(update={"set_aside": aside})
 
     async def preview_changes(self, state: BuilderState, config: BuilderConfig | None = None) -> Changes:
-        """Show what `assemble` would change on disk; nothing is changed.
+        """Return the changes on disk that `assemble` would make.
 
-        Raises: Conflict when the session is not ready, or the bot was changed since it began; Invalid; Denied.
+        Raises: Conflict when the session is not ready, or the bot was changed meanwhile; Invalid; Denied.
         """
-        whole, skills = await self._whole(state, config)
+        whole, skills = await self._config_to_build(state, config)
         if state.mode is BuilderMode.RECONFIGURE:
-            return (await self._planned(state, whole, skills))[1].changes()
-        return Planned(_new_files(state, whole, skills)[0], {}, {}, ()).changes()
+            return (await self._plan_change(state, whole, skills))[1].changes()
+        return ChangePlan(_new_files(state, whole, skills)[0], {}, {}, ()).changes()
 
     async def target(self, slug: str) -> Target:
-        """Return a bot as a session to reconfigure it begins with, with the values that stand in its files now.
+        """Return a bot as the target of a reconfiguration, with the values that its files have now.
 
         Raises: NotFound; Invalid, naming the file, when one cannot be read; Denied.
         """
-        version, bot = await self._read_whole(slug, read_bot)
-        config = overlaid(config_of(version), bot)
+        version, bot = await self._read_consistently(slug, read_bot)
+        config = overlay_files(config_of(version), bot)
         return Target(bot_id=version.bot_id, slug=slug, config=config.wire(), version=version.number)
 
     async def rollback(self, slug: str, number: int, *, call_id: str | None = None) -> AssemblyResult:
-        """Make the files what they were in an earlier version, as a new version.
+        """Restore the files of an earlier version as a new version.
 
-        A file with hand edits that the earlier version lacks is kept beside, as NAME.old, whether it was edited since
-        the newest version or between two versions.
+        A file with hand edits that the earlier version lacks is renamed to NAME.old, whether it was edited since the
+        newest version or between two versions. A repeated `call_id` makes one version only.
 
-        A call with an id makes one version, however often it is repeated: the version is kept under that id, as one
-        that a session has made is kept under the id of the session.
-
-        Raises: NotFound when there is no such version; Damaged when that is not what was kept; Conflict when the bot is
-        changed at the same time; Denied.
+        Raises: NotFound when there is no such version; Damaged when its stored files do not match their SHA-256;
+        Conflict when the bot is changed at the same time; Denied.
         """
-        if call_id is not None and (made := await self.assembled(call_id)) is not None:
+        if call_id is not None and (made := await self.resume_assembly(call_id)) is not None:
             return made
-        newest = await self.settled(slug)
+        newest = await self.ensure_written(slug)
         wanted = await self._bots.version(slug, number)
-        require_whole(wanted)
+        require_intact(wanted)
         files = {path: text for path, text in wanted.files.items() if not path.endswith(NEW)}
         parse_bot(slug, files)
         version = replace(
@@ -165,31 +162,31 @@ class BotAssembler(BotLibrary):
             created_at_us=self._now_us(),
             hand_edits=(),
         )
-        return await self._saved(version)
+        return await self._save_version(version)
 
     async def import_bot(self, packed: PackedBot, *, call_id: str | None = None) -> AssemblyResult:
-        """Make a new bot of an archive. Its texts are kept as they are, and nothing in them is run.
+        """Create a bot from an archive. Its texts are stored unchanged; nothing in them is run.
 
-        A call with an id makes one bot, as one of `rollback` makes one version.
+        A repeated `call_id` makes one bot only.
 
-        Raises: Invalid when the archive holds no bot that we can keep; Denied.
+        Raises: Invalid when the archive does not contain a valid bot; Denied.
         """
         bot = parse_bot(packed.slug, packed.files)
         try:
-            config = overlaid(BuilderConfig.model_validate(packed.config), bot)
+            config = overlay_files(BuilderConfig.model_validate(packed.config), bot)
         except ValidationError as error:
-            raise Invalid(f"The config in the archive of {packed.slug} is not right: {_first(error)}.") from error
+            raise Invalid(f"The config in the archive of {packed.slug} is not valid: {_first(error)}.") from error
         named = {path for path in packed.files if not path.startswith("skills/")}
         named |= {f"skills/{skill.name}/SKILL.md" for skill in bot.skills}
         files = {path: text for path, text in packed.files.items() if path in named}
         version = replace(self._first_version(config, files, {}, origin="import"), session_id=call_id)
-        return await self._saved_under_free_slug(version)
+        return await self._save_under_free_slug(version)
 
-    async def _whole(
+    async def _config_to_build(
         self, state: BuilderState, config: BuilderConfig | None
     ) -> tuple[BuilderConfig, Mapping[str, str]]:
         """Return the config to build, and the texts of the skills in it that are not built in."""
-        whole = _whole(state, config)
+        whole = _config_to_build(state, config)
         there = await asyncio.to_thread(self._skills)
         texts = {skill.name: there[skill.name] for skill in whole.skills if skill.name in there}
         return _with_types(whole, texts), texts
@@ -203,23 +200,23 @@ class BotAssembler(BotLibrary):
             conversation=[exchange.model_dump(mode="json") for exchange in state.conversation],
             session_id=state.session_id,
         )
-        return await self._saved_under_free_slug(version, self._choice(state, config), revision)
+        return await self._save_under_free_slug(version, self._choice(state, config), revision)
 
-    async def _planned(
+    async def _plan_change(
         self, state: BuilderState, config: BuilderConfig, skills: Mapping[str, str]
-    ) -> tuple[BotVersion, Planned]:
+    ) -> tuple[BotVersion, ChangePlan]:
         target = state.target
         if target is None:
-            raise Invalid("This session says that it changes a bot, but not which one.")
-        previous, disk = await self._read_whole(target.slug, read_texts)
+            raise Invalid("This session reconfigures a bot, but does not name it. Start a new session.")
+        previous, disk = await self._read_consistently(target.slug, read_texts)
         if (previous.bot_id, previous.number) != (target.bot_id, target.version):
             raise Conflict(
-                f"{target.slug} was changed since this conversation began: it was version {target.version} then and is"
-                f" version {previous.number} now. Begin again, from what it is now."
+                f"{target.slug} was changed since this session began: it was version {target.version} and is version"
+                f" {previous.number} now. Start a new session from the present version."
             )
-        begun_with = config_of(replace(previous, config=target.config))
+        start_config = config_of(replace(previous, config=target.config))
         sources = sources_of(state, config, earlier=len(previous.conversation))
-        plan = partial(plan_changes, disk, previous, begun_with, config, sources, skills=skills)
+        plan = partial(plan_changes, disk, previous, start_config, config, sources, skills=skills)
         return previous, await asyncio.to_thread(plan)
 
     async def _save_change(
@@ -227,7 +224,7 @@ class BotAssembler(BotLibrary):
         state: BuilderState,
         config: BuilderConfig,
         previous: BotVersion,
-        planned: Planned,
+        planned: ChangePlan,
         revision: int | None,
     ) -> AssemblyResult:
         version = replace(
@@ -240,23 +237,23 @@ class BotAssembler(BotLibrary):
             hand_edits=edited_files(previous.files, planned.seen),
         )
         choice = replace(self._choice(state, config), bot_slug=previous.slug)
-        return await self._saved(version, choice, revision=revision, seen=planned.seen, clashes=planned.clashes)
+        return await self._save_version(version, choice, revision=revision, seen=planned.seen, clashes=planned.clashes)
 
-    async def _saved_under_free_slug(
+    async def _save_under_free_slug(
         self, version: BotVersion, choice: BuilderMemoryEntry | None = None, revision: int | None = None
     ) -> AssemblyResult:
-        """Save a new bot under the first slug that is free, in the database and on disk."""
+        """Save a new bot under the first slug that is free in the database and on disk."""
         for slug in islice(slugs_for(version.name), _MOST_SLUGS):
             if await self._is_free(require_slug(slug)):
                 chosen = None if choice is None else replace(choice, bot_slug=slug)
                 try:
-                    return await self._saved(replace(version, slug=slug), chosen, revision=revision)
+                    return await self._save_version(replace(version, slug=slug), chosen, revision=revision)
                 except Conflict:
                     if await self._is_free(slug):
                         raise  # the conflict is not about the slug, which another process may have taken meanwhile
-        raise Conflict(f"There are {_MOST_SLUGS} bots called {version.name!r}. Choose another name.")
+        raise Conflict(f"There are already {_MOST_SLUGS} bots named {version.name!r}. Choose another name.")
 
-    async def _saved(
+    async def _save_version(
         self,
         version: BotVersion,
         choice: BuilderMemoryEntry | None = None,
@@ -284,7 +281,7 @@ class BotAssembler(BotLibrary):
     def _first_version(
         self, config: BuilderConfig, files: Mapping[str, str], provenance: Provenance, *, origin: Origin = "assemble"
     ) -> BotVersion:
-        """Make the version of a new bot, whose slug is not yet known."""
+        """Return the first version of a new bot; its slug is not yet known."""
         return BotVersion(
             bot_id=self._new_id(),
             slug="",
@@ -327,34 +324,34 @@ class BotAssembler(BotLibrary):
         )
 
 
-def _whole(state: BuilderState, config: BuilderConfig | None) -> BuilderConfig:
-    """Return the config to build, all of it checked again: it may have been edited."""
+def _config_to_build(state: BuilderState, config: BuilderConfig | None) -> BuilderConfig:
+    """Return the config to build, validated again because it may have been edited."""
     if not isinstance(state.pending_turn, ReadyToAssemble):
-        raise Conflict("This session is not ready: there are questions to answer before something can be built.")
+        raise Conflict("This session is not ready: answer its remaining questions first.")
     if state.mode not in (BuilderMode.BOT, BuilderMode.RECONFIGURE):
-        raise Invalid(f"A session of mode {state.mode} builds no bot.")
+        raise Invalid(f"A session of mode {state.mode} does not build a bot.")
     meant = state.pending_turn.config
     try:
-        whole = rewritten(meant, BuilderConfig.model_validate((config or meant).wire()))
+        whole = rewrite_purpose(meant, BuilderConfig.model_validate((config or meant).wire()))
     except ValidationError as error:
-        raise Invalid(f"The config is not right: {_first(error)}.") from error
+        raise Invalid(f"The config is not valid: {_first(error)}.") from error
     model, skills = whole.model_settings.model, [skill.name for skill in whole.skills]
     if model != BUILT_IN and not all(model.partition(":")):
-        raise Invalid(f"{model[:60]!r} names no model. Expected provider:name, or {BUILT_IN}.")
+        raise Invalid(f"{model[:60]!r} is not a model. Expected provider:name, or {BUILT_IN}.")
     if twice := [name for name in skills if skills.count(name) > 1]:
         raise Invalid(f"The config has the skill {twice[0]!r} twice.")
     return whole
 
 
-def _is_same(state: BuilderState, config: BuilderConfig, planned: Planned) -> bool:
-    """Tell whether a change of a bot changes nothing, neither on disk nor in its config."""
+def _is_same(state: BuilderState, config: BuilderConfig, planned: ChangePlan) -> bool:
+    """Return whether a reconfiguration changes neither the files on disk nor the config."""
     changes = planned.changes()
     is_same_config = state.target is not None and config == BuilderConfig.model_validate(state.target.config)
     return is_same_config and not changes.diffs and not changes.clashes
 
 
 def _with_types(config: BuilderConfig, texts: Mapping[str, str]) -> BuilderConfig:
-    """Return a config whose skills say of themselves what their files say; it may have been written by hand."""
+    """Return a config with the types of its skills as their files have them; it may have been written by hand."""
     types = {name: read_own_skill(name, text).skill_type for name, text in texts.items()}
     skills = [
         skill.model_copy(update={"skill_type": types.get(skill.name, skill.skill_type)}) for skill in config.skills
@@ -365,11 +362,11 @@ def _with_types(config: BuilderConfig, texts: Mapping[str, str]) -> BuilderConfi
 def _new_files(
     state: BuilderState, config: BuilderConfig, skills: Mapping[str, str]
 ) -> tuple[dict[str, str], Provenance]:
-    """Make all texts of a new bot, and read them back."""
+    """Return all texts of a new bot, after reading them back."""
     sources = sources_of(state, config)
     pages = {**build_pages(config, sources, skills=skills), USER: user_page(config, sources)}
     files = {path: page.text for path, page in pages.items()}
-    require_same(config, "bot", files)
+    require_round_trip(config, "bot", files)
     return files, new_provenance(pages)
 
 

@@ -1,4 +1,4 @@
-"""A change of a bot that is there: what we would write now, merged with what a person made of what we wrote before."""
+"""Changes of an existing bot: the newly generated files are merged with hand edits of the present ones."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,11 +10,10 @@ from perdure.bots.bot import FILES, IDENTITY, SKILLS, SOUL, USER, Bot, parse_bot
 from perdure.bots.documents import read_document
 from perdure.bots.folder import NEW
 from perdure.bots.merge import diff, merge_file
-from perdure.bots.provenance import Source, Span, carried, read_spans, spans_of
-from perdure.bots.provenance import sources_of as sources_of_spans
+from perdure.bots.provenance import Source, Span, carry_sources, read_spans, sources_of_spans, spans_of
 from perdure.bots.skills import parse_skill_list
 from perdure.errors import Damaged, Invalid
-from perdure.forge.assembly.texts import Page, Sources, build_pages, require_same, user_page
+from perdure.forge.assembly.texts import Page, Sources, build_pages, require_round_trip, user_page
 from perdure.forge.config import BuilderConfig, SkillChoice
 from perdure.forge.ports import BotVersion
 
@@ -23,21 +22,21 @@ Provenance = dict[str, list[Span]]
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a new version would change on disk."""
+    """The changes on disk that a new version would make."""
 
     diffs: Mapping[str, str]
     """A unified diff for each file that changes."""
     clashes: tuple[str, ...]
-    """Files in which a person's text stays where ours would differ; ours is beside it, as NAME.new."""
+    """Files with conflicting hand edits: they are unchanged, and the new text is stored beside each as NAME.new."""
 
     def wire(self) -> dict[str, Any]:
-        """Return the one JSON form."""
+        """Return this as JSON."""
         return {"diffs": dict(self.diffs), "clashes": list(self.clashes)}
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
-    """The files of a new version, and what was on disk when it was made."""
+class ChangePlan:
+    """The files of a new version, and the files on disk from which it was made."""
 
     files: Mapping[str, str]
     seen: Mapping[str, str]
@@ -45,7 +44,7 @@ class Planned:
     clashes: tuple[str, ...]
 
     def changes(self) -> Changes:
-        """Show what is different from the disk."""
+        """Return the differences from the files on disk."""
         paths = [path for path in (*self.files, *self.seen) if not path.endswith(NEW)]
         diffs = {
             path: diff(path, self.seen.get(path, ""), self.files.get(path, ""), names=("now", "then"))
@@ -55,7 +54,7 @@ class Planned:
 
 
 def config_of(version: BotVersion) -> BuilderConfig:
-    """Return the config that a version was made of.
+    """Return the config of a version.
 
     Raises: Damaged
     """
@@ -65,10 +64,10 @@ def config_of(version: BotVersion) -> BuilderConfig:
         raise Damaged(f"The config of {version.slug}, version {version.number}, cannot be read.") from error
 
 
-def overlaid(config: BuilderConfig, bot: Bot) -> BuilderConfig:
-    """Return a config with the values that stand in the files of the bot now.
+def overlay_files(config: BuilderConfig, bot: Bot) -> BuilderConfig:
+    """Return a config with the values that the files of the bot have now.
 
-    Raises: Invalid when a value cannot be kept.
+    Raises: Invalid when a value cannot be stored in a config.
     """
     chosen = {skill.name: skill for skill in config.skills}
     values = config.wire()
@@ -89,43 +88,45 @@ def overlaid(config: BuilderConfig, bot: Bot) -> BuilderConfig:
         return BuilderConfig.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
-        raise Invalid(f"{bot.slug}: {'.'.join(map(str, first['loc']))} cannot be kept: {first['msg']}.") from error
+        field = ".".join(map(str, first["loc"]))
+        raise Invalid(f"{bot.slug}: the value of {field} is not valid: {first['msg']}.") from error
 
 
 def plan_changes(
     disk: Mapping[str, str],
     previous: BotVersion,
-    begun_with: BuilderConfig,
+    start_config: BuilderConfig,
     config: BuilderConfig,
     sources: Sources,
     *,
     skills: Mapping[str, str],
-) -> Planned:
+) -> ChangePlan:
     """Merge a new config into the files that a bot has on disk.
 
-    `begun_with` is what it was when the person was asked. A skill that the bot has stays as it is; the text of another
-    is that of `skills`, unless it is built in.
+    `start_config` is the config with which the session began. A skill that the bot has is unchanged; the text of a new
+    one is that of `skills`, unless it is built in.
 
-    What we wrote before is made anew from the config of the previous version: the files of that version may hold what a
-    person wrote, which would else be taken for ours, and for dropped by us.
+    This is a three-way merge. Its base is generated again from the previous config instead of read from the previous
+    version: the stored files may contain hand edits, and with those in the base, the merge would take lines that a
+    person wrote for generated ones, and delete them because the new config does not generate them.
 
-    Raises: Invalid, naming the file, when one on disk cannot be read: nothing can be merged with it.
+    Raises: Invalid, naming the file, when one on disk cannot be read.
     """
     slug = previous.slug
     bot = parse_bot(slug, disk)
     built = config_of(previous)
-    begun_with, config = (_without_own(each, bot, built) for each in (begun_with, config))
+    start_config, config = (_without_own(each, bot, built) for each in (start_config, config))
     known = {
         **skills,
         **_skill_texts(previous.files),
         **{skill.name: disk[skill_path(skill.name)] for skill in bot.skills},
     }
     ours = build_pages(config, sources, skills=known)
-    require_same(config, slug, {**{path: page.text for path, page in ours.items()}, USER: disk[USER]})
-    base = _base(previous, begun_with, built, known)
+    require_round_trip(config, slug, {**{path: page.text for path, page in ours.items()}, USER: disk[USER]})
+    base = _base(previous, start_config, built, known)
     ours[USER] = user_page(config, sources)
-    if ours[USER].text == user_page(begun_with).text:
-        base[USER] = ours[USER].text  # nothing new is said about the person: the file stays as it is
+    if ours[USER].text == user_page(start_config).text:
+        base[USER] = ours[USER].text  # no new answer is about the person: the file is unchanged
     files: dict[str, str] = {}
     clashes = []
     for path in (SOUL, IDENTITY, USER, SKILLS):
@@ -139,14 +140,17 @@ def plan_changes(
     parse_bot(slug, files)
     kept = [path for path, text in disk.items() if path not in files and text != previous.files.get(path)]
     files |= {f"{path}{NEW}": ours[path].text for path in clashes}
-    return Planned(files, disk, provenance, (*clashes, *kept))
+    return ChangePlan(files, disk, provenance, (*clashes, *kept))
 
 
 def _base(
-    previous: BotVersion, begun_with: BuilderConfig, built: BuilderConfig, known: Mapping[str, str]
+    previous: BotVersion, start_config: BuilderConfig, built: BuilderConfig, known: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return what we wrote before. The first version is there as it was written, also by an earlier program."""
-    base = {path: page.text for path, page in build_pages(begun_with, skills=known).items()}
+    """Return the merge base: the files as they were generated for the previous version.
+
+    A new bot has its generated files in its first version, also if an earlier release wrote them in other words.
+    """
+    base = {path: page.text for path, page in build_pages(start_config, skills=known).items()}
     made = {path: page.text for path, page in build_pages(built, skills=known).items()} | {USER: user_page(built).text}
     if previous.origin == "assemble":
         made |= {path: previous.files[path] for path in (SOUL, IDENTITY, USER)}
@@ -154,27 +158,27 @@ def _base(
 
 
 def new_provenance(pages: Mapping[str, Page]) -> Provenance:
-    """Return where the lines of new files came from."""
+    """Return the sources of the lines of new files."""
     return {path: spans_of(page.sources) for path, page in pages.items()}
 
 
 def _without_own(config: BuilderConfig, bot: Bot, built: BuilderConfig) -> BuilderConfig:
-    """Return a config without the skills that a person added by hand: those stay as they are, whatever is chosen."""
+    """Return a config without the skills that a person added by hand; a reconfiguration does not change those."""
     own = {skill.name for skill in bot.skills} - {skill.name for skill in built.skills}
     return config.model_copy(update={"skills": tuple(skill for skill in config.skills if skill.name not in own)})
 
 
 def _provenance(path: str, text: str, ours: Page | None, previous: BotVersion) -> list[Span]:
-    """Return where the lines of a merged file came from: what is as it was came from where it did."""
+    """Return the sources of the lines of a merged file; an unchanged line keeps its source."""
     before = previous.files.get(path, "")
     spans = read_spans(previous.provenance.get(path, ()), f"{previous.slug}/{path}")
     old = sources_of_spans(spans, before.count("\n") + 1)
     if ours is None:
-        return spans_of(carried(old, before, text))
-    carried_on: Sequence[Source | None] = [
-        was or new for was, new in zip(carried(old, before, ours.text), ours.sources, strict=True)
+        return spans_of(carry_sources(old, before, text))
+    generated: Sequence[Source | None] = [
+        was or new for was, new in zip(carry_sources(old, before, ours.text), ours.sources, strict=True)
     ]
-    return spans_of(carried(carried_on, ours.text, text))
+    return spans_of(carry_sources(generated, ours.text, text))
 
 
 def _skill_texts(files: Mapping[str, str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Hand edits across the versions of a bot: which files have them, and which of them a rollback drops."""
+"""Hand edits across the versions of a bot: the files that have them, and those that a rollback would drop."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,11 +13,11 @@ def edited_files(version: Mapping[str, str], disk: Mapping[str, str]) -> tuple[s
 
 
 def dropped_edits(versions: Sequence[VersionSummary], number: int) -> frozenset[str]:
-    """Return the paths that have hand edits in the version before `number`, and lack them in version `number`.
+    """Return the paths whose hand edits are in the version before `number` but not in version `number`.
 
-    An edit is identified by the version that first contains it. A version contains the edits of the version before it
-    and its own, unless the file has the SHA-256 of an earlier version: a rollback brought that text back, and with it
-    exactly the edits of that version. A file that is not there contains none.
+    An edit is identified by the first version that contains it. A version contains its own edits and those of the
+    version before it. The exception is a file with the SHA-256 of an earlier version: a rollback restored that text, so
+    it contains exactly the edits of that version. A missing file contains none.
     """
     ordered = sorted((each for each in versions if each.number <= number), key=lambda each: each.number)
     paths = {path for version in ordered for path in version.sha256 if not path.endswith(NEW)}

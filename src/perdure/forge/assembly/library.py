@@ -1,4 +1,4 @@
-"""The bots of a home: opened, compared with their last version, explained, exported and deleted."""
+"""The bots of a home: opens, compares, explains, exports and deletes them."""
 
 import asyncio
 import os
@@ -13,11 +13,11 @@ from perdure.bots.archive import PackedBot, pack_bot
 from perdure.bots.bot import FILES, Bot, parse_bot
 from perdure.bots.folder import NEW, BotFolder, read_bot, read_texts, require_bot_path, verify
 from perdure.bots.merge import diff
-from perdure.bots.provenance import Source, carried, read_spans, sources_of
+from perdure.bots.provenance import Source, carry_sources, read_spans, sources_of_spans
 from perdure.bots.slugs import require_slug
-from perdure.bots.writing import Update, locked, remove_bot, write_bot
+from perdure.bots.writing import Update, hold_bots_lock, remove_bot, write_bot
 from perdure.errors import Conflict, Damaged, Invalid, NotFound, PerdureError
-from perdure.forge.assembly.changes import config_of, overlaid
+from perdure.forge.assembly.changes import config_of, overlay_files
 from perdure.forge.assembly.hand_edits import dropped_edits
 from perdure.forge.ports import BotStore, BotVersion
 from perdure.forge.state import without_hint
@@ -29,7 +29,7 @@ _MARK_DIGITS = 16
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Where one line of a file came from."""
+    """The source of one line of a file."""
 
     path: str
     line: int
@@ -41,14 +41,14 @@ class Explanation:
 
     @property
     def sentence(self) -> str:
-        """The message for the person."""
+        """The source as a message for a person."""
         match self.source:
             case None:
                 return "edited by hand"
             case Source("description"):
                 return f"from the description: {self.answer}"
             case Source("default"):
-                return "usual for bots of this kind"
+                return "default for bots of this kind"
             case Source(_, None):
                 return "changed when the bot was confirmed"
             case Source(kind):
@@ -58,26 +58,26 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class BotOnDisk:
-    """The newest version of a bot, and what stands in its files now."""
+    """The newest version of a bot, and the present texts of its files."""
 
     version: BotVersion
     texts: Mapping[str, str]
-    """Of all files, ours beside a person's too, as NAME.new."""
+    """The texts of all files, including those named NAME.new."""
 
     @property
-    def mark(self) -> str:
-        """Tell this bot with these files from every other: the number of the version, and a sum of all the rest."""
+    def etag(self) -> str:
+        """Identifies this state of the bot: the number of the version, and a hash of its id and all files."""
         parts = [self.version.bot_id, *(part for path in sorted(self.texts) for part in (path, self.texts[path]))]
         rest = sha256(b"".join(len(data := part.encode()).to_bytes(8) + data for part in parts)).hexdigest()
         return f"{self.version.number}-{rest[:_MARK_DIGITS]}"
 
-    def is_marked(self, mark: str) -> bool:
-        """Return whether this is the state that a mark stands for; a number alone stands for an unedited version."""
-        return mark == self.mark or (mark == str(self.version.number) and self.texts == self.version.files)
+    def matches_etag(self, etag: str) -> bool:
+        """Return whether an ETag identifies this state; a number alone identifies an unedited version."""
+        return etag == self.etag or (etag == str(self.version.number) and self.texts == self.version.files)
 
     def edits(self) -> dict[str, str]:
-        """Return what was edited by hand since the version: a unified diff for each file."""
-        before, now = _without_ours(self.version.files), _without_ours(self.texts)
+        """Return the hand edits since the version: a unified diff for each file."""
+        before, now = _without_new_files(self.version.files), _without_new_files(self.texts)
         names = (f"version {self.version.number}", "on disk")
         diffs = {path: diff(path, before.get(path, ""), now.get(path, ""), names=names) for path in {*before, *now}}
         return {path: text for path, text in sorted(diffs.items()) if text}
@@ -91,16 +91,16 @@ class BotLibrary:
         self._bots = bots
 
     async def open_bot(self, slug: str) -> Bot:
-        """Return a bot as its files say it is now; a version that is not yet on disk is written first.
+        """Read a bot from its files; a version that is not yet on disk is written first.
 
         Raises: NotFound; Invalid, naming the file, when a file cannot be read; Denied.
         """
-        return (await self._read_whole(slug, read_bot))[1]
+        return (await self._read_consistently(slug, read_bot))[1]
 
-    async def settled(self, slug: str) -> BotVersion:
-        """Return the newest version of a bot, which is on disk.
+    async def ensure_written(self, slug: str) -> BotVersion:
+        """Write the newest version of a bot to disk unless it is there, and return it.
 
-        Raises: NotFound; Invalid when something is in the way on disk; Denied.
+        Raises: NotFound; Invalid when another file has the name of the folder; Denied.
         """
         version = await self._bots.version(require_slug(slug))
         if version.state != "pending":
@@ -109,14 +109,14 @@ class BotLibrary:
         return replace(version, state="current")
 
     async def edits(self, slug: str) -> dict[str, str]:
-        """Return what was edited by hand since the last version: a unified diff for each file.
+        """Return the hand edits since the last version: a unified diff for each file.
 
         Raises: NotFound; Invalid, naming the file, when one cannot be read; Denied.
         """
         return (await self.on_disk(slug)).edits()
 
     async def explain(self, slug: str, place: str) -> Explanation:
-        """Tell where a line came from; a place is `SOUL.md:12`.
+        """Return the source of a line; a place is `SOUL.md:12`.
 
         Raises: NotFound; Invalid when there is no such line.
         """
@@ -124,59 +124,59 @@ class BotLibrary:
         if not (number.isascii() and number.isdigit() and len(number) < 8):
             raise Invalid(f"{place[:80]!r} is not a place in a bot. Expected FILE:LINE, such as SOUL.md:12.")
         path = require_bot_path(path)
-        version, text = await self._read_whole(slug, lambda folder: _read_file(folder, path))
+        version, text = await self._read_consistently(slug, lambda folder: _read_file(folder, path))
         lines = text.removesuffix("\n").split("\n")
         if not 1 <= int(number) <= len(lines):
-            raise Invalid(f"{slug}/{path} has lines 1 to {len(lines)}, and no line {number}.")
+            raise Invalid(f"{slug}/{path} does not have line {number}; its last line is {len(lines)}.")
         source = _sources(version, path, text)[int(number) - 1]
-        question, answer = _said(version, source)
+        question, answer = _exchange_of(version, source)
         return Explanation(path, int(number), lines[int(number) - 1], source, question, answer)
 
     async def export_bot(self, slug: str) -> bytes:
-        """Return a bot, as it is on disk, as one file.
+        """Return a bot as an archive of its present files.
 
         Raises: NotFound; Invalid, naming the file, when one cannot be read; Denied.
         """
-        version, texts = await self._read_whole(slug, read_texts)
-        config = overlaid(config_of(version), parse_bot(slug, texts))
+        version, texts = await self._read_consistently(slug, read_texts)
+        config = overlay_files(config_of(version), parse_bot(slug, texts))
         return pack_bot(PackedBot(slug, config.wire(), texts))
 
     async def on_disk(self, slug: str) -> BotOnDisk:
-        """Return a bot as its files are on disk.
+        """Return the newest version of a bot with its present files.
 
         Raises: NotFound; Invalid, naming the file, when one cannot be read; Denied.
         """
-        version, texts = await self._read_whole(slug, read_texts)
-        return BotOnDisk(version, texts | await asyncio.to_thread(self._beside, version))
+        version, texts = await self._read_consistently(slug, read_texts)
+        return BotOnDisk(version, texts | await asyncio.to_thread(self._read_new_files, version))
 
     async def text(self, slug: str, path: str) -> str:
-        """Return the text of one file of a bot; those that every bot has can be read though another is broken.
+        """Return the text of one file of a bot.
+
+        The files that every bot has can be read while another one is invalid.
 
         Raises: NotFound when the bot has no such file; Invalid when the name is not valid or it cannot be read; Denied.
         """
         if require_bot_path(path) not in FILES and path not in (await self.on_disk(slug)).texts:
             raise NotFound(f"{slug} has no file {path}.")
-        return (await self._read_whole(slug, lambda folder: _read_file(folder, path)))[1]
+        return (await self._read_consistently(slug, lambda folder: _read_file(folder, path)))[1]
 
     async def verify(self, slug: str) -> list[str]:
-        """Return what is wrong with the files of a bot, one sentence each.
+        """Return the problems of the files of a bot, one sentence each.
 
         Raises: NotFound
         """
-        return (await self._read_whole(slug, verify))[1]
+        return (await self._read_consistently(slug, verify))[1]
 
     async def delete(self, slug: str, seen: str | None = None, *, with_choices: bool = False) -> None:
-        """Remove a bot, all its versions and its folder; after a crash the same call completes it.
+        """Delete a bot, all its versions and its folder; after a crash the same call completes it.
 
-        With choices, what was chosen for it is forgotten, too.
+        `seen` is the ETag that the bot must have, or the number of a version without edits. With `with_choices`, the
+        choices that were recorded for it are deleted, too.
 
-        `seen` is the mark of the state to remove, or the number of a version without edits.
-
-        Raises: NotFound when there is neither a bot nor a folder; Conflict when something else than what was seen is
-        there now; Denied.
+        Raises: NotFound when there is neither a bot nor a folder; Conflict when the bot does not match `seen`; Denied.
         """
         missing: NotFound | None = None
-        async with locked(self._bots_dir):
+        async with hold_bots_lock(self._bots_dir):
             failpoints.hit("forge.delete.before")
             try:
                 number = None if seen is None else await self._number_of(require_slug(slug), seen)
@@ -189,28 +189,28 @@ class BotLibrary:
             raise missing
 
     async def _number_of(self, slug: str, seen: str) -> int:
-        """Return the version of a bot if it is still as it was seen; the caller holds the lock.
+        """Return the number of the version of a bot if it still matches an ETag; the caller holds the lock.
 
-        Raises: NotFound; Conflict when it is not; Denied.
+        Raises: NotFound; Conflict when it does not match; Denied.
         """
         version = await self._bots.version(slug)
         try:
             await self._write_pending(slug)
             texts = await asyncio.to_thread(read_texts, self.folder(slug))
-            there = BotOnDisk(version, texts | await asyncio.to_thread(self._beside, version))
+            there = BotOnDisk(version, texts | await asyncio.to_thread(self._read_new_files, version))
         except (Invalid, NotFound) as error:
-            raise Conflict(f"{slug} is not as it was seen: {error.detail}") from error
-        if not there.is_marked(seen):
-            raise Conflict(f"{slug} is not as it was seen: it is {there.mark} by now, not {seen}. Look at it again.")
+            raise Conflict(f"{slug} was changed meanwhile: {error.detail}") from error
+        if not there.matches_etag(seen):
+            raise Conflict(f"{slug} was changed meanwhile: its ETag is {there.etag}, not {seen}. Read it again.")
         return version.number
 
-    async def _read_whole(self, slug: str, read: Callable[[Path], T]) -> tuple[BotVersion, T]:
-        """Read from the folder of a bot, again if it changed meanwhile; return its version too.
+    async def _read_consistently(self, slug: str, read: Callable[[Path], T]) -> tuple[BotVersion, T]:
+        """Read from the folder of a bot, again while the version changes meanwhile; return the version, too.
 
         Raises: NotFound; what `read` raises.
         """
         while True:
-            version = await self.settled(slug)
+            version = await self.ensure_written(slug)
             try:
                 found = await asyncio.to_thread(read, self.folder(slug))
             except PerdureError:
@@ -222,20 +222,20 @@ class BotLibrary:
                     return version, found
 
     async def _is_newest(self, version: BotVersion) -> bool:
-        """Tell whether a version is still what is on disk. Raises: NotFound when the bot is gone."""
+        """Return whether a version is still the newest and on disk. Raises: NotFound when the bot was deleted."""
         now = await self._bots.version(version.slug)
         return (now.bot_id, now.number, now.state) == (version.bot_id, version.number, version.state)
 
     def _require_folder(self, version: BotVersion) -> None:
-        """Raises: NotFound, with the command that restores it, when the folder of a bot was removed."""
+        """Require the folder of a bot. Raises: NotFound, with the command that restores it, if it was removed."""
         folder = self.folder(version.slug)
         if not os.path.lexists(folder):
             again = f"perdure bot rollback {version.slug} {version.number}"
-            raise NotFound(f"The folder {folder} is gone. `{again}` writes it again.")
+            raise NotFound(f"The folder {folder} is missing. `{again}` writes it again.")
 
     async def _finish(self, slug: str, seen: Mapping[str, str] | None = None) -> tuple[str, ...]:
-        """Bring the newest version to disk unless it is; return where edits are that had to give way."""
-        async with locked(self._bots_dir):
+        """Write the newest version to disk unless it is there; return the new names of replaced hand-edited files."""
+        async with hold_bots_lock(self._bots_dir):
             return await self._write_pending(slug, seen)
 
     async def _write_pending(self, slug: str, seen: Mapping[str, str] | None = None) -> tuple[str, ...]:
@@ -243,7 +243,7 @@ class BotLibrary:
         version = await self._bots.version(slug)
         if version.state != "pending":
             return ()
-        require_whole(version)
+        require_intact(version)
         before = (await self._bots.version(slug, version.number - 1)).files if version.number > 1 else {}
         is_rollback = version.origin == "rollback"
         dropped = dropped_edits(await self._bots.versions(slug), version.number) if is_rollback else ()
@@ -261,8 +261,8 @@ class BotLibrary:
         """
         return self._bots_dir / require_slug(slug)
 
-    def _beside(self, version: BotVersion) -> dict[str, str]:
-        """Return our texts beside a person's."""
+    def _read_new_files(self, version: BotVersion) -> dict[str, str]:
+        """Return the texts of the files named NAME.new."""
         with BotFolder.open(self.folder(version.slug)) as folder:
             found = {path: folder.read(path) for path in version.files if path.endswith(NEW)}
         return {path: text for path, text in found.items() if text is not None}
@@ -273,19 +273,19 @@ def hashes(files: Mapping[str, str]) -> dict[str, str]:
     return {path: sha256(text.encode()).hexdigest() for path, text in files.items()}
 
 
-def require_whole(version: BotVersion) -> None:
-    """Refuse to bring a version to disk that is not what was kept.
+def require_intact(version: BotVersion) -> None:
+    """Require that the stored files of a version match their SHA-256.
 
     Raises: Damaged
     """
     if hashes(version.files) != version.sha256:
         raise Damaged(
-            f"The files of {version.slug}, version {version.number}, are not what was kept, by their SHA-256."
-            " They were not changed, and so was what is on disk."
+            f"The stored files of {version.slug}, version {version.number}, do not match their SHA-256."
+            " Nothing was changed, neither in the database nor on disk."
         )
 
 
-def _without_ours(files: Mapping[str, str]) -> dict[str, str]:
+def _without_new_files(files: Mapping[str, str]) -> dict[str, str]:
     return {path: text for path, text in files.items() if not path.endswith(NEW)}
 
 
@@ -298,13 +298,13 @@ def _read_file(folder: Path, path: str) -> str:
 
 
 def _sources(version: BotVersion, path: str, text: str) -> list[Source | None]:
-    """Return the source of each line on disk, matched with the version by what they have in common."""
+    """Return the source of each line on disk; lines are matched with those of the version."""
     written = version.files.get(path, "")
     spans = read_spans(version.provenance.get(path, ()), f"{version.slug}/{path}")
-    return carried(sources_of(spans, written.count("\n") + 1), written, text)
+    return carry_sources(sources_of_spans(spans, written.count("\n") + 1), written, text)
 
 
-def _said(version: BotVersion, source: Source | None) -> tuple[str | None, str | None]:
+def _exchange_of(version: BotVersion, source: Source | None) -> tuple[str | None, str | None]:
     if source is None:
         return None, None
     if source.kind == "description":

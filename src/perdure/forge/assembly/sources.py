@@ -1,32 +1,32 @@
-"""Where the values of a config came from: an answer, a suggestion that was taken, the description, or what is usual."""
+"""The source of each value of a config: an answer, an accepted suggestion, the description, or a default."""
 
 from collections.abc import Iterator
 
 from perdure.bots.provenance import Source
 from perdure.forge.assembly.texts import DEFAULT, Sources, quoted_lines
 from perdure.forge.config import BuilderConfig
-from perdure.forge.interview.finish import complete, purpose_parts
+from perdure.forge.interview.finish import complete_config, purpose_parts
 from perdure.forge.questions import SLOTS
-from perdure.forge.questions.purposes import OWN_SLOTS, sentences
+from perdure.forge.questions.purposes import PURPOSE_SLOTS, sentences
 from perdure.forge.questions.slot import Slot
-from perdure.forge.second_person import facts
+from perdure.forge.second_person import facts_about_user
 from perdure.forge.state import KEEP, BuilderState
 
-AT_THE_END = Source("answer")
-"""Changed when the whole config was confirmed, in answer to no question."""
+CONFIRMED_EDIT = Source("answer")
+"""The person edited the value when they confirmed the config."""
 
 
 def sources_of(state: BuilderState, config: BuilderConfig, *, earlier: int = 0) -> Sources:
-    """Find out where each value came from; `earlier` exchanges were before this conversation."""
-    slots = {slot.name: _source(state, slot, earlier) for slot in SLOTS if _is_asked(state, slot)}
+    """Return the source of each value; `earlier` is the number of exchanges before this conversation."""
+    slots = {slot.name: _source(state, slot, earlier) for slot in SLOTS if _is_relevant(state, slot)}
     if state.is_repurposed and (wish := slots["wish"]) != DEFAULT:
-        told = (slot for slot in OWN_SLOTS[state.purpose] if state.answer_to(slot.name) is None and slot.told(state))
-        slots |= {slot.name: wish for slot in told}
+        open_slots = [slot for slot in PURPOSE_SLOTS[state.purpose] if state.answer_to(slot.name) is None]
+        slots |= {slot.name: wish for slot in open_slots if slot.from_description(state)}
     fields = {name: slots[slot.name] for slot in SLOTS if slot.name in slots for name in slot.fields}
-    fields |= dict.fromkeys(_changed_fields(complete(state), config), AT_THE_END)
+    fields |= dict.fromkeys(_changed_fields(complete_config(state), config), CONFIRMED_EDIT)
     slots["description"] = slots["wish"] if state.config.description else Source("description")
     return Sources(
-        fields={**fields, "purpose": AT_THE_END},
+        fields={**fields, "purpose": CONFIRMED_EDIT},
         purpose={
             line: slots.get(slot, DEFAULT)
             for slot, text in purpose_parts(state).items()
@@ -37,29 +37,30 @@ def sources_of(state: BuilderState, config: BuilderConfig, *, earlier: int = 0) 
     )
 
 
-def _is_asked(state: BuilderState, slot: Slot) -> bool:
-    """Leave out the questions of other purposes."""
+def _is_relevant(state: BuilderState, slot: Slot) -> bool:
+    """Return whether a slot belongs to every purpose or to the one of the state."""
     purpose, dot, _ = slot.name.partition(".")
     return not dot or purpose == state.purpose
 
 
 def _user_sources(state: BuilderState, config: BuilderConfig, slots: dict[str, Source]) -> dict[str, Source]:
-    """Find out where the lines of USER.md came from."""
+    """Return the sources of the lines of USER.md."""
     is_edited = config.description != state.about
-    said = AT_THE_END if is_edited else slots["description"]
+    said = CONFIRMED_EDIT if is_edited else slots["description"]
     lines = dict.fromkeys(
-        [*quoted_lines(config.description), *(f"- {fact}" for fact in facts(config.description))], said
+        [*quoted_lines(config.description), *(f"- {fact}" for fact in facts_about_user(config.description))], said
     )
     for name, text in sentences(config.purpose, config.answers, "user").items():
         is_said = state.config.answers.get(name) == text
-        lines[f"- {text}"] = slots.get(f"{config.purpose}.{name}", DEFAULT) if is_said else AT_THE_END
+        lines[f"- {text}"] = slots.get(f"{config.purpose}.{name}", DEFAULT) if is_said else CONFIRMED_EDIT
     return lines
 
 
 def _source(state: BuilderState, slot: Slot, earlier: int) -> Source:
     number = next((at for at, each in enumerate(state.conversation) if each.slot == slot.name), None)
     if number is None:
-        return Source("description") if state.target is None and slot.told(state) else DEFAULT
+        is_stated = slot.name in state.stated or (state.target is None and bool(slot.from_description(state)))
+        return Source("description") if is_stated else DEFAULT
     chosen = state.conversation[number].option_id
     if chosen == KEEP:
         return DEFAULT

@@ -1,4 +1,4 @@
-"""The files of a bot, made of its config, and for each line where it came from."""
+"""The generated files of a bot, with the source of each line."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,12 +14,12 @@ from perdure.bots.soul import item_lines, section_lines
 from perdure.errors import Invalid
 from perdure.forge.config import BuilderConfig, SkillChoice
 from perdure.forge.questions.purposes import sentences
-from perdure.forge.second_person import facts
+from perdure.forge.second_person import facts_about_user
 from perdure.forge.vocabulary import BotPurpose, PurposeCategory
 
 DEFAULT = Source("default")
 
-_MANNERS: dict[str, str] = {
+_MANNER_TEXTS: dict[str, str] = {
     "direct": "Say what there is to say, then stop.",
     "analytical": "Reason in steps that can be checked.",
     "expressive": "Speak in colour, and with feeling.",
@@ -50,12 +50,12 @@ _MANNERS: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where the values of a config came from: each field, and lines of the purpose and USER.md; else it is usual."""
+    """The sources of the fields of a config and of the lines of its purpose; what is missing is a default."""
 
     fields: Mapping[str, Source] = field(default_factory=dict)
     purpose: Mapping[str, Source] = field(default_factory=dict)
     user: Mapping[str, Source] = field(default_factory=dict)
-    """Where the lines of USER.md came from."""
+    """The sources of the lines of USER.md."""
 
     def of(self, name: str) -> Source:
         return self.fields.get(name, DEFAULT)
@@ -75,7 +75,7 @@ class Page:
 def build_pages(
     config: BuilderConfig, sources: Sources | None = None, *, skills: Mapping[str, str] | None = None
 ) -> dict[str, Page]:
-    """Make the files of a bot that follow from its config alone; texts of `skills` that are there already stay.
+    """Generate the files of a bot from its config, except USER.md; `skills` has the texts of skills that exist.
 
     Raises: Invalid when there is no such skill.
     """
@@ -88,9 +88,9 @@ def build_pages(
 
 
 def user_page(config: BuilderConfig, sources: Sources | None = None) -> Page:
-    """Make the USER.md of a bot: who the person is, and what they want, also in their own words."""
+    """Generate the USER.md of a bot: facts about the person, and the description in their own words."""
     known = (sources or Sources()).user
-    who = facts(config.description)
+    who = facts_about_user(config.description)
     said = list(sentences(config.purpose, config.answers, "user").values())
     about = [f"- {fact}" for fact in dict.fromkeys([*who, *said])]
     wanted = quoted_lines(config.description) if config.description else []
@@ -103,14 +103,14 @@ def user_page(config: BuilderConfig, sources: Sources | None = None) -> Page:
 
 
 def quoted_lines(text: str) -> list[str]:
-    """Return a text as a quotation."""
+    """Return a text as a Markdown quotation."""
     return [f"> {line}".rstrip() for line in text.split("\n")]
 
 
-def require_same(config: BuilderConfig, slug: str, texts: Mapping[str, str]) -> Bot:
-    """Read a bot back from its texts, and return it if it is the one that was meant.
+def require_round_trip(config: BuilderConfig, slug: str, texts: Mapping[str, str]) -> Bot:
+    """Parse the texts of a bot and require that they have the values of its config; return the bot.
 
-    Raises: Invalid, naming the file, when a value does not come back as it went in.
+    Raises: Invalid, naming the file, when a value was changed by writing and parsing it.
     """
     bot = parse_bot(slug, texts)
     soul, settings = bot.soul, bot.model_settings
@@ -130,17 +130,18 @@ def require_same(config: BuilderConfig, slug: str, texts: Mapping[str, str]) -> 
         (SKILLS, [skill.name for skill in bot.skills], [skill.name for skill in config.skills]),
     ):
         if found != wanted:
-            raise Invalid(f"{slug}/{path} cannot hold what was chosen: {wanted!r:.200} comes back as {found!r:.200}.")
+            raise Invalid(f"{slug}/{path} cannot store the value {wanted!r:.200}: it is read back as {found!r:.200}.")
     return bot
 
 
 def _soul(config: BuilderConfig, sources: Sources) -> Page:
     personality = config.personality
     front = {"name": config.name, "traits": list(personality.traits), "tone": personality.tone}
-    tone = _MANNERS.get(personality.tone.casefold(), f"Speak in this tone: {personality.tone}.")
+    tone = _MANNER_TEXTS.get(personality.tone.casefold(), f"Speak in this tone: {personality.tone}.")
     manners = [(f"- {tone}", sources.of("tone"))]
     manners += [
-        (f"- {_MANNERS.get(trait.casefold(), f'Be {trait}.')}", sources.of("traits")) for trait in personality.traits
+        (f"- {_MANNER_TEXTS.get(trait.casefold(), f'Be {trait}.')}", sources.of("traits"))
+        for trait in personality.traits
     ]
     boundaries = [
         (line, sources.of("boundaries")) for text in filter(None, personality.boundaries) for line in item_lines(text)
@@ -165,7 +166,8 @@ def _identity(config: BuilderConfig, sources: Sources) -> Page:
         "max_tokens": settings.max_tokens,
     }
     about = _kind(config)
-    introduction = f"You are {config.name}, an AI bot{f' for {about}' if about else ''}."
+    purpose = f" for {about}" if about else ""
+    introduction = f"You are {config.name}, an AI bot{purpose}."
     asked = (
         "When someone asks who you are, say so, and say what you can help with. USER.md describes whom you work for."
     )
@@ -174,7 +176,7 @@ def _identity(config: BuilderConfig, sources: Sources) -> Page:
 
 
 def _kind(config: BuilderConfig) -> str:
-    """Return what a bot is for in two or three words; a purpose of the person's own is called as they called it."""
+    """Return the purpose of a bot in two or three words; a custom one is named as the person named it."""
     is_own = config.purpose is BotPurpose.OTHER and config.category != PurposeCategory.CUSTOM
     return config.category if is_own else config.purpose.spoken
 
@@ -189,7 +191,7 @@ def _front_lines(front: Mapping[str, Any], sources: Sources) -> list[tuple[str, 
 
 
 def _section(heading: str, lines: Iterable[tuple[str, Source]]) -> list[tuple[str, Source]]:
-    """Write a section; one that has nothing in it is left out."""
+    """Return the lines of a section; an empty one is omitted."""
     found = list(lines)
     return [("", DEFAULT), (f"## {heading}", DEFAULT), ("", DEFAULT), *found] if found else []
 

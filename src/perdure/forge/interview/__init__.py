@@ -1,1 +1,1 @@
-"""The interview: from a state and an answer to the next turn."""
+"""The interview: a pure function from a state and an answer to the next state."""

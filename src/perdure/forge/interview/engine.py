@@ -1,17 +1,23 @@
-"""What asks the questions: the contract of every engine, and the built-in one, which needs no model."""
+"""Engines of the interview: the port, and the built-in engine, which does not need a model."""
 
 from typing import Protocol
 
 from perdure.forge.answers import BuilderAnswer
-from perdure.forge.interview.interview import answered, begin, begin_again, resumed
-from perdure.forge.state import BuilderState, Surroundings, Target
+from perdure.forge.interview.interview import apply_answer, resume_interview, start_interview, start_reconfiguration
+from perdure.forge.state import BuilderState, InterviewContext, Target
+from perdure.forge.vocabulary import EngineName
 
 
 class BuilderEngine(Protocol):
-    """Asks the questions: the built-in one, or a model."""
+    """Leads an interview: the built-in engine, or a model."""
 
-    async def start(self, session_id: str, description: str, surroundings: Surroundings) -> BuilderState:
-        """Begin an interview about a new bot; its first turn is pending.
+    @property
+    def name(self) -> EngineName:
+        """The name of the engine, as sessions record it."""
+        ...
+
+    async def start(self, session_id: str, description: str, context: InterviewContext) -> BuilderState:
+        """Start an interview about a new bot; its first turn is pending.
 
         Raises: Invalid
         """
@@ -20,18 +26,18 @@ class BuilderEngine(Protocol):
     async def next_turn(self, state: BuilderState, answer: BuilderAnswer) -> BuilderState:
         """Return the state after an answer, with the next turn pending.
 
-        Raises: Invalid when the answer does not fit; the state is what it was.
+        Raises: Invalid when the answer does not fit the pending turn; the state is unchanged.
         """
         ...
 
     async def resume(self, state: BuilderState) -> BuilderState:
-        """Resume an interview; its pending turn is the one that was asked, or is asked again if it was not kept."""
+        """Return a state with its turn pending; a turn that the draft lacks is made again."""
         ...
 
     async def reconfigure(
-        self, session_id: str, description: str, surroundings: Surroundings, target: Target
+        self, session_id: str, description: str, context: InterviewContext, target: Target
     ) -> BuilderState:
-        """Begin an interview about a bot that is there already.
+        """Start an interview about changes of an existing bot.
 
         Raises: Invalid
         """
@@ -39,24 +45,24 @@ class BuilderEngine(Protocol):
 
 
 class BuiltinEngine:
-    """The interview with no model: deterministic, and never unavailable. See BuilderEngine."""
+    """The deterministic interview, without a model. See BuilderEngine."""
 
-    name = "builtin"
+    name: EngineName = "builtin"
 
-    async def start(self, session_id: str, description: str, surroundings: Surroundings) -> BuilderState:
+    async def start(self, session_id: str, description: str, context: InterviewContext) -> BuilderState:
         """See BuilderEngine.start."""
-        return begin(session_id, description, surroundings)
+        return start_interview(session_id, description, context)
 
     async def next_turn(self, state: BuilderState, answer: BuilderAnswer) -> BuilderState:
         """See BuilderEngine.next_turn."""
-        return answered(state, answer)
+        return apply_answer(state, answer)
 
     async def resume(self, state: BuilderState) -> BuilderState:
         """See BuilderEngine.resume."""
-        return resumed(state)
+        return resume_interview(state)
 
     async def reconfigure(
-        self, session_id: str, description: str, surroundings: Surroundings, target: Target
+        self, session_id: str, description: str, context: InterviewContext, target: Target
     ) -> BuilderState:
         """See BuilderEngine.reconfigure."""
-        return begin_again(session_id, description, surroundings, target)
+        return start_reconfiguration(session_id, description, context, target)

@@ -1,11 +1,11 @@
-"""Making a whole config of what is known, and showing it."""
+"""Completes the config of a state with defaults, and previews it."""
 
 from perdure.errors import Damaged, Invalid
-from perdure.forge.categories import DEFAULTS, telling_words
+from perdure.forge.categories import DEFAULTS, significant_words
 from perdure.forge.config import BuilderConfig, ModelSettings, PartialConfig, Personality, SkillChoice
 from perdure.forge.questions.model import BUILT_IN
 from perdure.forge.questions.names import proposed_names
-from perdure.forge.questions.purposes import OWN, sentences
+from perdure.forge.questions.purposes import PURPOSE_QUESTIONS, sentences
 from perdure.forge.second_person import second_person
 from perdure.forge.state import BuilderState
 from perdure.forge.turns import AskQuestion, BuilderTurn, Preview, ReadyToAssemble
@@ -15,11 +15,15 @@ _MOST_TAGS = 5
 _LONGEST_TAG = 50
 
 
-def complete(state: BuilderState) -> BuilderConfig:
-    """Return the whole config: what was said, and what is usual where nothing was said."""
+def complete_config(state: BuilderState) -> BuilderConfig:
+    """Return the complete config: what the person said, and defaults for the rest."""
     if state.target is not None:
         return _changed(BuilderConfig.model_validate(state.target.config), state.config)
     known, usual = state.config, DEFAULTS[state.kind]
+    traits = usual.traits if known.traits is None else known.traits
+    temperature = usual.temperature if known.temperature is None else known.temperature
+    max_tokens = usual.max_tokens if known.max_tokens is None else known.max_tokens
+    skills = _usual_skills(state) if known.skills is None else known.skills
     return BuilderConfig(
         name=known.name or proposed_names(state.description, state.purpose)[0][0],
         description=state.description,
@@ -29,39 +33,41 @@ def complete(state: BuilderState) -> BuilderConfig:
         tags=_tags(state),
         personality=Personality(
             tone=known.tone or usual.tone,
-            traits=usual.traits if known.traits is None else known.traits,
+            traits=traits,
             purpose="\n\n".join(purpose_parts(state).values()),
             boundaries=known.boundaries or (),
         ),
         model_settings=ModelSettings(
             model=known.model or BUILT_IN,
-            temperature=usual.temperature if known.temperature is None else known.temperature,
-            max_tokens=usual.max_tokens if known.max_tokens is None else known.max_tokens,
+            temperature=temperature,
+            max_tokens=max_tokens,
         ),
-        skills=_usual_skills(state) if known.skills is None else known.skills,
+        skills=skills,
     )
 
 
 def preview(state: BuilderState) -> Preview:
-    """Show a bot as far as it is known; what comes in later phases is left open."""
-    config = complete(state)
+    """Return the bot as far as it is known; values of later phases are left open."""
+    config = complete_config(state)
     is_past = {phase: state.target is not None or not state.phase.is_before(phase) for phase in BuilderPhase}
-    personality = config.personality
     has_name = state.target is not None or state.config.name is not None
+    name = config.name if has_name else None
+    personality = f"{config.personality.tone}; {', '.join(config.personality.traits)}"
+    personality_summary = personality if is_past[BuilderPhase.PERSONALITY] else None
+    model = shown_model(config) if is_past[BuilderPhase.MODEL] else None
+    skills = tuple(skill.name for skill in config.skills) if is_past[BuilderPhase.SKILLS] else ()
     return Preview(
-        name=config.name if has_name else None,
+        name=name,
         description=config.description,
-        personality_summary=(
-            f"{personality.tone}; {', '.join(personality.traits)}" if is_past[BuilderPhase.PERSONALITY] else None
-        ),
-        model=shown_model(config) if is_past[BuilderPhase.MODEL] else None,
-        skills=tuple(skill.name for skill in config.skills) if is_past[BuilderPhase.SKILLS] else (),
+        personality_summary=personality_summary,
+        model=model,
+        skills=skills,
         phase=state.phase,
     )
 
 
 def with_preview(state: BuilderState) -> BuilderTurn:
-    """Return the pending turn with the bot so far; in drafts of earlier versions it has none.
+    """Return the pending turn with a preview; turns in drafts of earlier versions have none.
 
     Raises: Damaged when no turn is pending.
     """
@@ -69,31 +75,32 @@ def with_preview(state: BuilderState) -> BuilderTurn:
         case AskQuestion(preview=None) | ReadyToAssemble(preview=None) as turn:
             return turn.model_copy(update={"preview": preview(state)})
         case None:
-            raise Damaged("There is nothing to answer in it.")
+            raise Damaged("It does not have a pending turn.")
         case turn:
             return turn
 
 
 def _tags(state: BuilderState) -> tuple[str, ...]:
-    words = (word for word in telling_words(state.description) if len(word) <= _LONGEST_TAG)
+    words = (word for word in significant_words(state.description) if len(word) <= _LONGEST_TAG)
     return tuple(dict.fromkeys(words))[:_MOST_TAGS]
 
 
 def shown_model(config: BuilderConfig) -> str:
-    """Say in one line which model answers, and how."""
+    """Return the model and its settings in one line."""
     settings = config.model_settings
     return f"{settings.model}, temperature {settings.temperature:g}, up to {settings.max_tokens} tokens"
 
 
 def purpose_parts(state: BuilderState) -> dict[str, str]:
-    """Return what a bot is for, by the name of the question that each part answers; the wish itself has none."""
+    """Return the parts of the text of the purpose, by the slot that each answers; the first is the description."""
     known = state.config
     parts = _parts(state.about, state.purpose, known.answers)
-    parts |= {
-        "focus": f"Your focus is {known.focus}." if known.focus else "",
-        "audience": f"Your readers are {known.audience}." if known.audience else "",
-        "output": f"An answer is {known.output}." if known.output else "",
-    }
+    if known.focus:
+        parts["focus"] = f"Your focus is {known.focus}."
+    if known.audience:
+        parts["audience"] = f"Your readers are {known.audience}."
+    if known.output:
+        parts["output"] = f"An answer is {known.output}."
     return {slot: text for slot, text in parts.items() if text}
 
 
@@ -103,13 +110,13 @@ def _parts(description: str, purpose: BotPurpose, answers: dict[str, str]) -> di
 
 
 def _usual_skills(state: BuilderState) -> tuple[SkillChoice, ...]:
-    known = dict(state.surroundings.skills)
+    known = dict(state.context.skills)
     names = [name for name in DEFAULTS[state.kind].skills if name in known]
     return tuple(SkillChoice(name=name, description=known[name]) for name in names)
 
 
 def _changed(config: BuilderConfig, change: PartialConfig) -> BuilderConfig:
-    """Return a config with what was said put in; what was not asked stays."""
+    """Return a config with the changed values; the others are unchanged."""
     personality = {name: value for name in ("tone", "boundaries") if (value := getattr(change, name)) is not None}
     model = {
         name: value for name in ("model", "temperature", "max_tokens") if (value := getattr(change, name)) is not None
@@ -129,7 +136,7 @@ def _changed(config: BuilderConfig, change: PartialConfig) -> BuilderConfig:
 
 
 def _changed_purpose(config: BuilderConfig, change: PartialConfig) -> dict[str, object]:
-    """Return what a bot is for from now on; what was answered about another purpose or description is dropped."""
+    """Return the changed fields of the purpose; answers about another purpose or description are dropped."""
     purpose = change.purpose or config.purpose
     description = change.description or config.description
     kept = config.answers if (purpose, description) == (config.purpose, config.description) else {}
@@ -141,16 +148,16 @@ def _changed_purpose(config: BuilderConfig, change: PartialConfig) -> dict[str, 
     }
 
 
-def rewritten(meant: BuilderConfig, edited: BuilderConfig) -> BuilderConfig:
-    """Return an edited config whose text of the purpose follows from its description and answers.
+def rewrite_purpose(meant: BuilderConfig, edited: BuilderConfig) -> BuilderConfig:
+    """Return an edited config with the text of its purpose rewritten from its description and answers.
 
-    A text that was edited itself stays as it is.
+    A text that was edited itself is unchanged.
 
-    Raises: Invalid when an answer was added that belongs to no question of the purpose.
+    Raises: Invalid when an added answer does not belong to a question of the purpose.
     """
-    names = [question.name for question in OWN[edited.purpose]]
+    names = [question.name for question in PURPOSE_QUESTIONS[edited.purpose]]
     if unknown := [name for name in edited.answers if name not in names and name not in meant.answers]:
-        raise Invalid(f"The config is not right: answers.{unknown[0][:60]} is not one of {', '.join(names)}.")
+        raise Invalid(f"The config is not valid: answers.{unknown[0][:60]} is not one of {', '.join(names)}.")
     if edited.personality.purpose != meant.personality.purpose:
         return edited
     personality = edited.personality.model_copy(update={"purpose": _purpose_text(meant, edited)})
@@ -158,14 +165,14 @@ def rewritten(meant: BuilderConfig, edited: BuilderConfig) -> BuilderConfig:
 
 
 def _purpose_text(before: BuilderConfig, after: BuilderConfig) -> str:
-    """Return the text of the purpose with the parts put in that have changed; what else stands there stays."""
+    """Return the text of the purpose with its changed parts replaced; text that a person added is unchanged."""
     old = _parts(before.description, before.purpose, before.answers)
     new = _parts(after.description, after.purpose, after.answers)
     text = before.personality.purpose
     if old == new:
         return text
     if old["description"] not in text and before.description in text:
-        old["description"] = before.description  # earlier versions wrote it as the person said it
+        old["description"] = before.description  # earlier versions did not rewrite it
     for name in dict.fromkeys([*old, *new]):
         was, becomes = old.get(name, ""), new.get(name, "")
         if was and was in text:

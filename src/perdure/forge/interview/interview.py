@@ -1,7 +1,6 @@
-"""The interview: how a session goes from one turn to the next. Pure: a state and an answer give a state.
+"""The interview as pure functions: a state and an answer give the next state.
 
-An interview is decided by what was said: the same description, surroundings and answers always lead to the same
-state, whatever was taken back in between.
+The same description, context and answers always lead to the same state, also if the person went back in between.
 """
 
 from collections.abc import Sequence
@@ -21,123 +20,143 @@ from perdure.forge.answers import (
 )
 from perdure.forge.categories import purpose_of
 from perdure.forge.config import LONGEST_TEXT, PartialConfig
-from perdure.forge.interview.finish import complete, preview
-from perdure.forge.interview.planning import is_of, known_fields, question_turn, questions, wished_for
+from perdure.forge.interview.finish import complete_config, preview
+from perdure.forge.interview.planning import is_of, known_fields, question_turn, questions, requested_changes
 from perdure.forge.questions import SLOTS
-from perdure.forge.questions.slot import Slot, filled
-from perdure.forge.state import KEEP, WISHED, BuilderState, Exchange, Surroundings, Target
+from perdure.forge.questions.slot import Slot, with_fields
+from perdure.forge.state import KEEP, REQUESTED, WORDED, BuilderState, Exchange, InterviewContext, Target
 from perdure.forge.turns import AskQuestion, Clarify, Option, ReadyToAssemble, ShowPreview
 from perdure.forge.vocabulary import BuilderMode, BuilderPhase, PurposeCategory
 
 _READABLE = 10**9
 _NEEDS_MORE = (PurposeCategory.COMPLEX_ANALYST, PurposeCategory.RESEARCH, PurposeCategory.CUSTOM)
-"""Bots of which one word says too little to ask sensible questions."""
+"""Categories whose interview needs more than one significant word of the description."""
 
 
-def begin(session_id: str, description: str, surroundings: Surroundings) -> BuilderState:
+def start_interview(session_id: str, description: str, context: InterviewContext) -> BuilderState:
     """Start an interview about a new bot.
 
-    Raises: Invalid when the description is empty or no text.
+    Raises: Invalid when the description is empty, too long or not storable.
     """
     state = BuilderState(
         session_id=session_id,
         mode=BuilderMode.BOT,
         initial_description=text_of(FreeText(free_text=description), "The description"),
-        surroundings=surroundings,
+        context=context,
     )
-    return _opened(state)
+    return _ask_first(state)
 
 
-def _opened(state: BuilderState) -> BuilderState:
-    """Say the first thing about a new bot."""
+def _ask_first(state: BuilderState) -> BuilderState:
+    """Return the state with the first turn pending: a question, or a request for a longer description."""
     found = purpose_of(state.description)
     has_room = len(state.description) < LONGEST_TEXT // 2
     if found.is_vague and found.category in _NEEDS_MORE and has_room:
-        message = "Tell me a little more: what should it do, about what, and for whom?"
+        message = "Describe it a little more: what should it do, about what, and for whom?"
         return state.model_copy(update={"pending_turn": Clarify(message=message), "pending_slot": None})
-    return _entered(state, BuilderPhase.BASICS)
+    return _enter_phase(state, BuilderPhase.BASICS)
 
 
-def begin_again(session_id: str, description: str, surroundings: Surroundings, target: Target) -> BuilderState:
-    """Start an interview about a bot that is there already: what is to change is asked, and then that alone."""
+def start_reconfiguration(session_id: str, description: str, context: InterviewContext, target: Target) -> BuilderState:
+    """Start an interview about changes of an existing bot: it asks what changes, and then about that only."""
     wish = description.strip() or f"Change {target.slug}"
     state = BuilderState(
         session_id=session_id,
         mode=BuilderMode.RECONFIGURE,
         initial_description=text_of(FreeText(free_text=wish), "The description"),
         purpose_category=target.config["category"],
-        surroundings=surroundings,
+        context=context,
         target=target,
     )
-    return _entered(state, BuilderPhase.BASICS)
+    return _enter_phase(state, BuilderPhase.BASICS)
 
 
-def resumed(state: BuilderState) -> BuilderState:
-    """Resume an interview: the pending turn is the one that was asked; if it was not kept, it is asked again."""
+def resume_interview(state: BuilderState) -> BuilderState:
+    """Return a state with its turn pending; a turn that the draft lacks is made again."""
     if state.pending_turn is not None:
         return state
     has_begun = state.target is not None or state.clarifications or state.phase_history
-    return _proceeded(state) if has_begun else _opened(state)
+    return _ask_next(state) if has_begun else _ask_first(state)
 
 
-def answered(state: BuilderState, answer: BuilderAnswer) -> BuilderState:
+def take_stated(state: BuilderState, slot: Slot, fields: dict[str, Any]) -> BuilderState:
+    """Set fields that the person has stated without being asked, and make the next open question pending.
+
+    Raises: Invalid when a value is not valid.
+    """
+    config = with_fields(state.config, fields)
+    update: dict[str, object] = {"config": config, "stated": (*state.stated, slot.name)}
+    if config.category is not None:
+        update["purpose_category"] = config.category
+    after = state.model_copy(update=update)
+    return _ask_next(_fill_from_description(after, after.phase) if slot.name == "purpose" else after)
+
+
+def begin_questions(state: BuilderState) -> BuilderState:
+    """Make the first question pending, instead of a request for a longer description."""
+    return _enter_phase(state, BuilderPhase.BASICS)
+
+
+def apply_answer(state: BuilderState, answer: BuilderAnswer) -> BuilderState:
     """Return the state after an answer, with the next turn pending.
 
-    Raises: Invalid when the answer does not fit the pending turn, or asks for help; the state is what it was.
+    Raises: Invalid when the answer does not fit the pending turn, or asks for help; the state is unchanged.
     """
     if isinstance(answer, Back):
-        return _back(state, answer.back)
+        return _go_back(state, answer.back)
     if isinstance(answer, FreeText) and is_help(answer.free_text):
-        raise Invalid(explained(state.pending_turn))
+        raise Invalid(explain_turn(state.pending_turn))
     match state.pending_turn, answer:
         case AskQuestion() as turn, OptionIndex() | OptionIndexes() | FreeText():
-            return _proceeded(_recorded(state, turn, answer))
+            return _ask_next(_record_answer(state, turn, answer))
         case Clarify(), FreeText():
-            return _clarified(state, text_of(answer))
+            return _add_clarification(state, text_of(answer))
         case ShowPreview(phase=phase), Confirm(confirm=is_right):
-            return _entered(state, phase.following) if is_right else _entered(_cleared(state, phase), phase)
+            return _enter_phase(state, phase.following) if is_right else _enter_phase(_clear_from(state, phase), phase)
         case ReadyToAssemble(), Confirm(confirm=is_right):
-            return state if is_right else _back(state, None)
+            return state if is_right else _go_back(state, None)
         case turn, _:
-            raise Invalid(f"That does not answer the pending turn. {_expected(turn)}")
+            raise Invalid(f"The answer does not fit the pending turn. {_expected_answer(turn)}")
 
 
-def explained(turn: object) -> str:
-    """Say what a turn is about, and how it can be answered."""
+def explain_turn(turn: object) -> str:
+    """Return the help text of a turn: what it is about, and how it can be answered."""
     match turn:
         case AskQuestion():
             several = " Several may be chosen." if turn.multiple else ""
-            choose = "Choose an option" + (", or say it in your own words." if turn.allow_free_text else ".")
+            choose = "Choose an option" + (", or answer in your own words." if turn.allow_free_text else ".")
             leave = '"I don\'t know, choose for me" takes the suggestion, or else the first option.'
-            return " ".join(filter(None, [turn.help, choose + several, leave, "Back leads to an earlier question."]))
+            return " ".join(filter(None, [turn.help, choose + several, leave, "Back returns to an earlier question."]))
         case Clarify():
-            return "The more you say, the fewer questions follow: what it should do, about what, and for whom."
+            return "A longer description saves questions: what it should do, about what, and for whom."
         case _:
-            return "Nothing is built before you say yes; no leads back, and nothing you said is lost."
+            return "Nothing is built before you answer yes; no returns to the last question, and no answer is lost."
 
 
-def _clarified(state: BuilderState, text: str) -> BuilderState:
+def _add_clarification(state: BuilderState, text: str) -> BuilderState:
     if is_undecided(text):
-        return _entered(state, BuilderPhase.BASICS)
+        return _enter_phase(state, BuilderPhase.BASICS)
     said = (*state.clarifications, text)
     if len(state.initial_description) + sum(map(len, said)) > LONGEST_TEXT - len(said):
-        raise Invalid(f"That is more than {LONGEST_TEXT:,} characters. Say it in fewer words.")
-    return _entered(state.model_copy(update={"clarifications": said}), BuilderPhase.BASICS)
+        raise Invalid(f"The description has more than {LONGEST_TEXT:,} characters. Use fewer words.")
+    return _enter_phase(state.model_copy(update={"clarifications": said}), BuilderPhase.BASICS)
 
 
-def _expected(turn: object) -> str:
+def _expected_answer(turn: object) -> str:
     match turn:
         case AskQuestion(options=options):
-            return f"It asks a question: expected an option from 0 to {len(options) - 1}, or free text."
+            return f"It is a question: expected an option from 0 to {len(options) - 1}, or free text."
         case Clarify():
-            return "It asks for a few more words: expected free text."
+            return "It asks for a longer description: expected free text."
         case _:
-            return "It shows something to be confirmed: expected confirm, true or false."
+            return "It asks for confirmation: expected confirm, true or false."
 
 
-def _recorded(state: BuilderState, turn: AskQuestion, answer: OptionIndex | OptionIndexes | FreeText) -> BuilderState:
-    slot = _slot(state)
-    chosen = _options(turn, answer)
+def _record_answer(
+    state: BuilderState, turn: AskQuestion, answer: OptionIndex | OptionIndexes | FreeText
+) -> BuilderState:
+    slot = _slot_of_turn(state)
+    chosen = _chosen_options(turn, answer)
     if isinstance(answer, FreeText) and not chosen:
         if not turn.allow_free_text:
             raise Invalid("Free text is not an answer to this question; choose an option.")
@@ -145,34 +164,37 @@ def _recorded(state: BuilderState, turn: AskQuestion, answer: OptionIndex | Opti
         fields = slot.read(state, said)
     else:
         said = ", ".join(each.label for each in chosen)
-        fields = _fields(state, slot, [each.id for each in chosen])
+        fields = _fields_of_options(state, slot, chosen)
+    ids = tuple(each.id for each in chosen)
+    option_id = ids[0] if len(ids) == 1 else None
+    option_ids = ids if len(ids) > 1 else ()
     exchange = Exchange(
         question=turn.question,
         options=tuple(each.label for each in turn.options),
         answer=said,
         phase=turn.phase,
         slot=slot.name,
-        option_id=chosen[0].id if len(chosen) == 1 else None,
-        option_ids=tuple(each.id for each in chosen) if len(chosen) > 1 else (),
+        option_id=option_id,
+        option_ids=option_ids,
     )
-    config = filled(state.config, fields)
+    config = with_fields(state.config, fields)
     update: dict[str, object] = {"config": config, "conversation": (*state.conversation, exchange)}
     if config.category is not None:
         update["purpose_category"] = config.category
     after = state.model_copy(update=update)
-    return _with_told(after, after.phase) if "purpose" in slot.fields else after
+    return _fill_from_description(after, after.phase) if "purpose" in slot.fields else after
 
 
-def _options(turn: AskQuestion, answer: OptionIndex | OptionIndexes | FreeText) -> list[Option]:
-    """Return the options that were chosen; none for an answer in the person's own words."""
+def _chosen_options(turn: AskQuestion, answer: OptionIndex | OptionIndexes | FreeText) -> list[Option]:
+    """Return the chosen options; none for an answer in the person's own words."""
     match answer:
         case OptionIndex(option_index=index):
             return [_option(turn, index)]
         case OptionIndexes(option_indexes=indexes):
             if not turn.multiple and len(indexes) != 1:
-                raise Invalid("One option was expected: this question has one answer.")
+                raise Invalid("This question takes one option.")
             if not indexes or len(set(indexes)) < len(indexes):
-                raise Invalid("The numbers of one option or more were expected, each of them once.")
+                raise Invalid("Expected the numbers of one or more options, each once.")
             return [_option(turn, index) for index in sorted(indexes)]
         case FreeText(free_text=text) if turn.options and is_undecided(text):
             wanted = turn.suggestion.option_id if turn.suggestion else turn.options[0].id
@@ -183,83 +205,100 @@ def _options(turn: AskQuestion, answer: OptionIndex | OptionIndexes | FreeText) 
 def _option(turn: AskQuestion, index: int) -> Option:
     if not 0 <= index < len(turn.options):
         shown = f"{index}" if abs(index) < _READABLE else "of that number"
-        raise Invalid(f"There is no option {shown}; there are 0 to {len(turn.options) - 1}.")
+        raise Invalid(f"There is no option {shown}; the options are 0 to {len(turn.options) - 1}.")
     return turn.options[index]
 
 
-def _fields(state: BuilderState, slot: Slot, ids: Sequence[str]) -> dict[str, Any]:
-    """Return what options mean; what is kept is not said again. A draft can be older than the program.
+def _fields_of_options(state: BuilderState, slot: Slot, options: Sequence[Option]) -> dict[str, Any]:
+    """Return the fields that options set; KEEP sets none.
 
-    Raises: Invalid when an option is not offered any more.
+    Raises: Invalid when this version does not offer an option of the draft any more.
     """
-    new = [each for each in ids if each not in (KEEP, WISHED)]
-    fields = wished_for(state, slot) if WISHED in ids else {}
+    ids = [each.id for each in options]
+    new = [each for each in ids if each not in (KEEP, REQUESTED) and not each.startswith(WORDED)]
+    fields = requested_changes(state, slot) if REQUESTED in ids else {}
+    for option in options:
+        if option.id.startswith(WORDED):
+            fields = _united(fields, slot.read(state, option.label))
     if not new:
-        return fields
+        kept = known_fields(state)["boundaries"] if KEEP in ids and "boundaries" in fields else ()
+        return _united({"boundaries": kept}, fields) if kept else fields
     try:
         chosen = slot.choose_several(state, new) if slot.choose_several else slot.choose(state, new[0])
     except (KeyError, ValueError):
-        raise Invalid(f"The option {new[0]!r} is not offered any more. Choose another, or say it.") from None
+        raise Invalid(f"The option {new[0]!r} is not offered any more. Choose another, or use free text.") from None
     if "boundaries" in chosen:
         kept = known_fields(state)["boundaries"] if KEEP in ids else ()
         chosen["boundaries"] = tuple(dict.fromkeys([*kept, *fields.get("boundaries", ()), *chosen["boundaries"]]))
     return fields | chosen
 
 
-def _slot(state: BuilderState) -> Slot:
+def _united(fields: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """Return fields of two options: rules are added to each other, other values replace each other."""
+    if "boundaries" in fields and "boundaries" in more:
+        more = {**more, "boundaries": tuple(dict.fromkeys([*fields["boundaries"], *more["boundaries"]]))}
+    return fields | more
+
+
+def _slot_of_turn(state: BuilderState) -> Slot:
     found = next((slot for slot in SLOTS if slot.name == state.pending_slot), None)
     if found is None:
-        raise Invalid(f"What {state.pending_slot!r} was asked for is not known to this Perdure. Go back, and be asked.")
+        raise Invalid(f"Unknown question {state.pending_slot!r}. Answer `back` to be asked a question of this version.")
     return found
 
 
-def _entered(state: BuilderState, phase: BuilderPhase) -> BuilderState:
-    """Go into a phase, knowing what the description says about it."""
+def _enter_phase(state: BuilderState, phase: BuilderPhase) -> BuilderState:
+    """Enter a phase: fill in what the description says about it, and ask the rest."""
     history = tuple(each for each in state.phase_history if each.is_before(phase))
     state = state.model_copy(update={"phase": phase, "phase_history": (*history, phase)})
-    return _proceeded(_with_told(state, phase))
+    return _ask_next(_fill_from_description(state, phase))
 
 
-def _with_told(state: BuilderState, phase: BuilderPhase) -> BuilderState:
-    """Fill in what the description says about a phase, where that was not asked."""
+def _fill_from_description(state: BuilderState, phase: BuilderPhase) -> BuilderState:
+    """Set the fields of a phase that the description names, except those of answered questions."""
     for slot in SLOTS:
         is_open = slot.phase == phase and is_of(state, slot) and state.answer_to(slot.name) is None
-        if is_open and (fields := slot.told(state)):
-            state = state.model_copy(update={"config": filled(state.config, fields)})
+        if is_open and (fields := slot.from_description(state)):
+            state = state.model_copy(update={"config": with_fields(state.config, fields)})
             state = state.model_copy(update={"purpose_category": state.config.category or state.purpose_category})
     return state
 
 
-def _proceeded(state: BuilderState) -> BuilderState:
-    """Ask what is still open in this phase, go on to the next one, or show what it has all come to."""
+def _ask_next(state: BuilderState) -> BuilderState:
+    """Make the next turn pending: the next open question, one of a later phase, or the complete config."""
     if state.phase is BuilderPhase.REVIEW:
-        turn: AskQuestion | ReadyToAssemble = ReadyToAssemble(config=complete(state), preview=preview(state))
+        turn: AskQuestion | ReadyToAssemble = ReadyToAssemble(config=complete_config(state), preview=preview(state))
         return state.model_copy(update={"pending_turn": turn, "pending_slot": None})
     for slot in questions(state):
         if slot.phase == state.phase and state.answer_to(slot.name) is None:
             turn = question_turn(state, slot)
             return state.model_copy(update={"pending_turn": turn, "pending_slot": slot.name})
-    return _entered(state, state.phase.following)
+    return _enter_phase(state, state.phase.following)
 
 
-def _back(state: BuilderState, phase: BuilderPhase | None) -> BuilderState:
+def _go_back(state: BuilderState, phase: BuilderPhase | None) -> BuilderState:
     answered_in = {exchange.phase for exchange in state.conversation}
     if phase is None:
         if state.phase is BuilderPhase.BASICS:
-            raise Invalid("This is the first phase; there is nothing before it.")
+            raise Invalid("This is the first phase; there is no earlier one.")
         earlier = [each for each in BuilderPhase if each.is_before(state.phase)]
         asked = [each for each in earlier if each in answered_in]
         phase = (asked or earlier)[-1]
     if not phase.is_before(state.phase) and not (phase == state.phase and phase in answered_in):
-        raise Invalid(f"{phase} is not before {state.phase}, and nothing was answered in it; back leads to an answer.")
-    return _entered(_cleared(state, phase), phase)
+        raise Invalid(
+            f"The phase {phase} is not before {state.phase} and does not have an answer. Choose an earlier one."
+        )
+    return _enter_phase(_clear_from(state, phase), phase)
 
 
-def _cleared(state: BuilderState, phase: BuilderPhase) -> BuilderState:
-    """Forget what was said and known from a phase on, and nothing else."""
+def _clear_from(state: BuilderState, phase: BuilderPhase) -> BuilderState:
+    """Clear the fields and the answers of a phase and of all later ones."""
     left = [slot for slot in SLOTS if not slot.phase.is_before(phase)]
     empty = PartialConfig()
-    config = filled(state.config, {name: getattr(empty, name) for slot in left for name in slot.fields})
+    config = with_fields(state.config, {name: getattr(empty, name) for slot in left for name in slot.fields})
     kept = tuple(exchange for exchange in state.conversation if exchange.phase.is_before(phase))
     category = config.category or (state.target.config["category"] if state.target else PurposeCategory.CUSTOM)
-    return state.model_copy(update={"config": config, "conversation": kept, "purpose_category": str(category)})
+    cleared = {slot.name for slot in left}
+    stated = tuple(name for name in state.stated if name not in cleared)
+    update = {"config": config, "conversation": kept, "purpose_category": str(category), "stated": stated}
+    return state.model_copy(update=update)

@@ -1,91 +1,99 @@
-"""What is asked next: which questions an interview has, and how each is put."""
+"""Plans an interview: which questions it has, with which options and suggestions.
+
+An interview has a minimum and a maximum number of questions, by the category of the bot. Questions whose answer the
+description has are left out. First come the questions of every bot; then those of the category, if there is room beside
+two questions of the purpose; then questions of the purpose up to the maximum. If the minimum is not reached, spare
+questions fill it. All are asked in the order of SLOTS.
+"""
 
 from collections.abc import Sequence
 from typing import Any
 
 from perdure.forge.categories import DEFAULTS, purpose_of
 from perdure.forge.config import PartialConfig
-from perdure.forge.interview.finish import complete, preview
-from perdure.forge.questions import ALSO, ALWAYS, CHANGEABLE, SLOTS, SPARE
+from perdure.forge.interview.finish import complete_config, preview
+from perdure.forge.questions import ALWAYS_ASKED, ASKED_IF_FEW, ASKED_IF_ROOM, CHANGEABLE, SLOTS
 from perdure.forge.questions.basics import PURPOSE
+from perdure.forge.questions.change_request import requested_fields
 from perdure.forge.questions.changing import CHANGES, wanted_slots
 from perdure.forge.questions.names import proposed_names
-from perdure.forge.questions.purposes import OWN_SLOTS
+from perdure.forge.questions.purposes import PURPOSE_SLOTS
 from perdure.forge.questions.slot import Slot, option
-from perdure.forge.questions.wishes import wished_fields
-from perdure.forge.state import KEEP, WISHED, BuilderState
+from perdure.forge.state import KEEP, REQUESTED, BuilderState
 from perdure.forge.turns import AskQuestion, Option, Suggestion
 from perdure.forge.vocabulary import BotPurpose, PurposeCategory
 
 _FEWEST_OWN = 2
-"""The number of questions of its own that every purpose has."""
+"""The minimum number of questions of the purpose, however many others there are."""
 
 
 def is_of(state: BuilderState, slot: Slot) -> bool:
-    """Tell whether a slot is one of this interview: of an existing bot nothing is guessed but what is to change."""
+    """Return whether a slot belongs to this interview; a reconfiguration guesses only what changes."""
     if state.target is not None:
-        return slot is CHANGES or (state.is_repurposed and slot in OWN_SLOTS[state.purpose])
-    return slot is not CHANGES and ("." not in slot.name or slot in OWN_SLOTS[state.purpose])
+        return slot is CHANGES or (state.is_repurposed and slot in PURPOSE_SLOTS[state.purpose])
+    return slot is not CHANGES and ("." not in slot.name or slot in PURPOSE_SLOTS[state.purpose])
 
 
 def questions(state: BuilderState) -> Sequence[Slot]:
-    """Return all that is asked in this interview, as far as it can be known now, in order."""
+    """Return the questions of this interview in order, as far as they are known now; see the module."""
     if state.target is not None:
         return _questions_about_changes(state)
     usual = DEFAULTS[state.kind]
-    own = [slot for slot in OWN_SLOTS[state.purpose] if not _is_known(state, slot)]
-    wanted = [slot for slot in ALWAYS if not _is_known(state, slot)]
-    also = [slot for slot in ALSO.get(state.kind, ()) if not _is_known(state, slot)]
+    own = [slot for slot in PURPOSE_SLOTS[state.purpose] if not _is_known(state, slot)]
+    wanted = [slot for slot in ALWAYS_ASKED if not _is_known(state, slot)]
+    also = [slot for slot in ASKED_IF_ROOM.get(state.kind, ()) if not _is_known(state, slot)]
     if len(wanted) + len(also) + min(len(own), _FEWEST_OWN) <= usual.most:
         wanted += also
     wanted += own[: max(_FEWEST_OWN, usual.most - len(wanted))]
-    spare = [slot for slot in SPARE if slot not in wanted]
+    spare = [slot for slot in ASKED_IF_FEW if slot not in wanted and slot.name not in state.stated]
     wanted += spare[: max(0, usual.fewest - len(wanted))]
     return [slot for slot in SLOTS if slot in wanted]
 
 
 def _questions_about_changes(state: BuilderState) -> Sequence[Slot]:
-    """Return what is asked about an existing bot: what is to change, and then that alone."""
+    """Return the questions of a reconfiguration: what changes, and then those of the chosen parts."""
     wanted = wanted_slots(state.config.changes or ())
-    own: Sequence[Slot] = OWN_SLOTS[state.purpose] if "focus" in wanted or state.is_repurposed else ()
-    if state.is_repurposed:  # what the new description says is known, and the old name may not fit any more
-        own = [slot for slot in own if state.answer_to(slot.name) is not None or not slot.told(state)]
+    own: Sequence[Slot] = PURPOSE_SLOTS[state.purpose] if "focus" in wanted or state.is_repurposed else ()
+    if state.is_repurposed:  # the new description answers some questions, and the old name may not fit any more
+        own = [slot for slot in own if state.answer_to(slot.name) is not None or not slot.from_description(state)]
         wanted |= {"name"}
-    is_told = state.answer_to(CHANGES.name) is None and bool(CHANGES.told(state))
-    first = () if is_told else (CHANGES,)
+    is_described = state.answer_to(CHANGES.name) is None and bool(CHANGES.from_description(state))
+    first = () if is_described else (CHANGES,)
     chosen = [slot for slot in CHANGEABLE if slot.name in wanted]
     return [slot for slot in SLOTS if slot in (*first, *chosen, *own)]
 
 
 def _is_known(state: BuilderState, slot: Slot) -> bool:
-    """Tell whether a question is needless: the description has the answer, or a small bot does well with the usual."""
+    """Return whether a question is not needed: the description answers it, or a default is enough for a small bot."""
     if state.answer_to(slot.name) is not None:
-        return False  # it was asked, and so it counts
+        return False  # it was asked, so it counts as a question
+    if slot.name in state.stated:
+        return True
     is_own = "." in slot.name
     if is_own and state.config.focus is not None:
-        return True  # an earlier version has asked
+        return True  # an earlier version asked it
     is_small = state.kind is PurposeCategory.SIMPLE_UTILITY and purpose_of(state.description).is_vague
-    is_left_out = is_small and (is_own or slot.name == "tone")
-    return bool(slot.told(state)) or is_left_out or (slot is PURPOSE and state.answer_to("category") is not None)
+    has_default = is_small and (is_own or slot.name == "tone")
+    has_category = slot is PURPOSE and state.answer_to("category") is not None
+    return has_default or has_category or bool(slot.from_description(state))
 
 
 def question_turn(state: BuilderState, slot: Slot) -> AskQuestion:
-    """Put a question, with the bot so far; of an existing bot, everything can be kept."""
+    """Return the turn that asks a question; in a reconfiguration, its options include the present value."""
     question = slot.ask(state)
     options, suggestion = list(question.options), question.suggestion
     if state.target is not None and slot is not CHANGES and (known := _shown(state, slot)) is not None:
         current = known_fields(state)
         options = [each for each in options if not _is_current(slot.choose(state, each.id), current)]
         options.insert(0, option(KEEP, f"Keep {known}", "as it is now"))
-        suggestion = _fitting(state, slot, options) or Suggestion(
-            option_id=KEEP, reason="nothing changes unless you say so"
-        )
-        if wished := wished_for(state, slot):
+        keep = Suggestion(option_id=KEEP, reason="nothing changes unless you say so")
+        suggestion = _fitting(state, slot, options) or keep
+        if wished := requested_changes(state, slot):
             options = [
                 each for each in options if each.id == KEEP or not _is_current(slot.choose(state, each.id), wished)
             ]
-            options.insert(0, _wished_option(state, slot, wished))
-            suggestion = Suggestion(option_id=WISHED, reason="you asked for it")
+            options.insert(0, _requested_option(state, slot, wished))
+            suggestion = Suggestion(option_id=REQUESTED, reason="you asked for it")
     return AskQuestion(
         phase=slot.phase,
         question=question.text,
@@ -99,23 +107,24 @@ def question_turn(state: BuilderState, slot: Slot) -> AskQuestion:
 
 
 def _fitting(state: BuilderState, slot: Slot, options: Sequence[Option]) -> Suggestion | None:
-    """Suggest a purpose and a name that fit a new description, unless the person gave the bot its name."""
+    """Suggest a purpose or a name that fits a new description; a name that the person chose is not replaced."""
     known = known_fields(state)
     if slot.name == "purpose" and state.config.description is not None:
         found = purpose_of(state.about)
-        is_other = found.is_clear and found.purpose != known["purpose"]
-        return (
-            Suggestion(option_id=str(found.purpose), reason="your new description sounds like it") if is_other else None
-        )
+        if not found.is_clear or found.purpose == known["purpose"]:
+            return None
+        return Suggestion(option_id=str(found.purpose), reason="your new description sounds like it")
     if slot.name != "name" or not state.is_repurposed or len(options) < 2:
         return None
     proposed = [name for name, _ in proposed_names(known["description"], known["purpose"])]
-    return Suggestion(option_id=options[1].id, reason="fits what it is for now") if known["name"] in proposed else None
+    if known["name"] not in proposed:
+        return None
+    return Suggestion(option_id=options[1].id, reason="fits the new purpose")
 
 
-def wished_for(state: BuilderState, slot: Slot) -> dict[str, Any]:
-    """Return what the request to change a bot names for a question, unless it is so already."""
-    named = wished_fields(state.initial_description) if state.has_request else {}
+def requested_changes(state: BuilderState, slot: Slot) -> dict[str, Any]:
+    """Return the fields of a question that a change request names, unless the bot has those values already."""
+    named = requested_fields(state.initial_description) if state.has_request else {}
     found = {name: named[name] for name in slot.fields if name in named}
     current = known_fields(state)
     if "boundaries" in found:
@@ -123,17 +132,17 @@ def wished_for(state: BuilderState, slot: Slot) -> dict[str, Any]:
     return {} if all(current[name] == value for name, value in found.items()) else found
 
 
-def _wished_option(state: BuilderState, slot: Slot, wished: dict[str, Any]) -> Option:
+def _requested_option(state: BuilderState, slot: Slot, wished: dict[str, Any]) -> Option:
     [value] = wished.values()
     if slot.name != "boundaries":
-        return option(WISHED, value.capitalize() if slot.name == "tone" else value, "as you said")
+        return option(REQUESTED, value.capitalize() if slot.name == "tone" else value, "as you said")
     present = known_fields(state)["boundaries"]
     new = " ".join(each for each in value if each not in present)
-    return option(WISHED, new, "added to the rules that it has" if present else "as you said")
+    return option(REQUESTED, new, "added to the rules that it has" if present else "as you said")
 
 
 def _is_current(fields: dict[str, Any], current: dict[str, Any]) -> bool:
-    """Tell whether an option says what is so already."""
+    """Return whether an option sets the present values."""
     answers = fields.get("answers")
     if answers is not None:
         return all(current["answers"].get(name) == text for name, text in answers.items())
@@ -141,8 +150,8 @@ def _is_current(fields: dict[str, Any], current: dict[str, Any]) -> bool:
 
 
 def known_fields(state: BuilderState) -> dict[str, Any]:
-    """Return what the bot of a reconfiguration is, field by field."""
-    config = complete(state.model_copy(update={"config": PartialConfig()}))
+    """Return the present fields of the bot of a reconfiguration."""
+    config = complete_config(state.model_copy(update={"config": PartialConfig()}))
     return {
         "name": config.name,
         "description": config.description,
@@ -159,7 +168,7 @@ def known_fields(state: BuilderState) -> dict[str, Any]:
 
 
 def _shown(state: BuilderState, slot: Slot) -> str | None:
-    """Return what a bot has now, as an option shows it; None when there is nothing to keep."""
+    """Return the present value of a slot as an option shows it; None if there is nothing to keep."""
     known = known_fields(state)
     if "." in slot.name:
         return None if state.is_repurposed else known["answers"].get(slot.name.partition(".")[2])
@@ -167,8 +176,10 @@ def _shown(state: BuilderState, slot: Slot) -> str | None:
     match value, slot.name:
         case tuple(), "skills":
             return ", ".join(skill.name for skill in value) or "it without skills"
+        case tuple(), _ if len(value) > 1:
+            return f"the present {len(value)}"
         case tuple(), _:
-            return f"the {len(value)} that it has" if len(value) > 1 else value[0] if value else "it without any"
+            return str(value[0]) if value else "it without any"
         case BotPurpose(), _:
             return value.title_for(str(known["category"]))
         case _:

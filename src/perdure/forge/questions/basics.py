@@ -1,4 +1,4 @@
-"""The basics: what a bot is for, and what it is called."""
+"""Questions of the basics: the purpose and the name."""
 
 from perdure.errors import Invalid
 from perdure.forge.categories import purpose_of, words_of
@@ -22,7 +22,7 @@ _PURPOSES = (
     option("health", "Health habits", "moving, sleeping, eating, one small step at a time"),
     option("on_call", "On-call", "alerts, incidents and runbooks"),
     option("games", "Games", "plays, or leads a game"),
-    option("other", "Something else", "a purpose of its own: nothing is assumed"),
+    option("other", "Something else", "a custom purpose: nothing is assumed"),
 )
 
 
@@ -41,7 +41,7 @@ def _chosen_purpose(_state: BuilderState, chosen: str) -> Fields:
 
 
 def _read_purpose(state: BuilderState, text: str) -> Fields:
-    """Read a purpose by its name; any other text is a purpose of the person's own."""
+    """Return the purpose that a text names; any other text is a custom purpose."""
     said = " ".join(words_of(text))
     for each in _PURPOSES:
         if said in (" ".join(words_of(each.label)), each.id.replace("_", " ")):
@@ -51,7 +51,7 @@ def _read_purpose(state: BuilderState, text: str) -> Fields:
     return {"purpose": BotPurpose.OTHER, "category": text}
 
 
-def _told_purpose(state: BuilderState) -> Fields:
+def _purpose_from_description(state: BuilderState) -> Fields:
     found = purpose_of(state.description)
     return _chosen_purpose(state, str(found.purpose)) if found.is_clear else {}
 
@@ -74,7 +74,7 @@ def _chosen_name(state: BuilderState, chosen: str) -> Fields:
     return {"name": name}
 
 
-def _told_name(state: BuilderState) -> Fields:
+def _name_from_description(state: BuilderState) -> Fields:
     name = given_name(state.description)
     return {} if name is None else {"name": name}
 
@@ -86,7 +86,7 @@ PURPOSE = Slot(
     ask=_purpose_question,
     choose=_chosen_purpose,
     read=_read_purpose,
-    told=_told_purpose,
+    from_description=_purpose_from_description,
     help="The purpose decides which questions follow, and which tone, model settings and skills are proposed.",
 )
 NAME = Slot(
@@ -96,13 +96,13 @@ NAME = Slot(
     ask=_name_question,
     choose=_chosen_name,
     read=lambda _state, text: {"name": text},
-    told=_told_name,
+    from_description=_name_from_description,
     help="The bot introduces itself by this name; its folder is named after it. Any one line of text is a name.",
 )
 
 
-def _was_offered(field: str) -> Slot:
-    """Return the slot of a question that earlier versions asked; what its options mean stands in the draft."""
+def _retired_slot(field: str) -> Slot:
+    """Return the slot of a question of earlier versions; the draft has the texts of its options."""
 
     def choose(state: BuilderState, chosen: str) -> Fields:
         options = getattr(state.pending_turn, "options", ())
@@ -127,5 +127,5 @@ CATEGORY = Slot(
     choose=lambda _state, chosen: {"category": chosen, "purpose": BotPurpose.of_category(PurposeCategory(chosen))},
     read=_read_purpose,
 )
-EARLIER: tuple[Slot, ...] = (CATEGORY, *map(_was_offered, ("focus", "audience", "output")))
-"""Questions of earlier versions, which are not asked any more; a draft may still have one pending."""
+EARLIER: tuple[Slot, ...] = (CATEGORY, *map(_retired_slot, ("focus", "audience", "output")))
+"""Questions of earlier versions; a draft may still have one pending."""

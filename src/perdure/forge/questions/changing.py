@@ -1,12 +1,12 @@
-"""What is to change of a bot that exists, and what it is for from now on."""
+"""Questions of a reconfiguration: what changes, and the new description."""
 
 import re
 from collections.abc import Sequence
 
 from perdure.errors import Invalid
 from perdure.forge.categories import words_of
+from perdure.forge.questions.change_request import is_recognised, parts_of, requested_fields
 from perdure.forge.questions.slot import Fields, Question, Slot, option
-from perdure.forge.questions.wishes import is_understood, parts_of, wished_fields
 from perdure.forge.state import BuilderState
 from perdure.forge.turns import Option
 from perdure.forge.vocabulary import BuilderPhase
@@ -19,7 +19,7 @@ _PARTS: tuple[tuple[Option, str], ...] = (
         option("tone", "How it speaks", "its tone"),
         "tone friendly friendlier formal playful direct warmer speak speaks voice polite",
     ),
-    (option("boundaries", "Its rules", "what it must hold to"), "rule rules boundary boundaries never always"),
+    (option("boundaries", "Its rules", "what it must keep to"), "rule rules boundary boundaries never always"),
     (option("model", "Its model", "which one answers"), "model llm provider"),
     (
         option("settings", "How freely and how long it answers", "temperature and tokens"),
@@ -27,7 +27,7 @@ _PARTS: tuple[tuple[Option, str], ...] = (
     ),
     (option("skills", "Its skills", "what it can do beyond talking"), "skill skills"),
 )
-NOTHING = option("nothing", "Nothing", "leave it as it is")
+NOTHING = option("nothing", "Nothing", "keep all of it")
 _SLOTS: dict[str, tuple[str, ...]] = {
     "purpose": ("wish", "purpose"),
     "settings": ("variety", "length"),
@@ -35,16 +35,16 @@ _SLOTS: dict[str, tuple[str, ...]] = {
 
 
 def wanted_slots(changes: Sequence[str]) -> set[str]:
-    """Return the names of the questions that a change asks; `focus` stands for those of the purpose."""
+    """Return the names of the slots of the chosen parts; `focus` stands for the questions of the purpose."""
     return {slot for change in changes for slot in _SLOTS.get(change, (change,))}
 
 
-def _told_changes(state: BuilderState) -> Fields:
-    """Find out from the words of a request what is to change."""
+def _changes_from_description(state: BuilderState) -> Fields:
+    """Return the parts that the words of a change request name."""
     if not state.has_request:
         return {}
-    named = wished_fields(state.initial_description)
-    rest = [part for part in parts_of(state.initial_description) if not is_understood(part)]
+    named = requested_fields(state.initial_description)
+    rest = [part for part in parts_of(state.initial_description) if not is_recognised(part)]
     said = {word for part in rest for word in words_of(part)}
     found = tuple(part.id for part, words in _PARTS if part.id in named or said & set(words.split()))
     return {"changes": found} if found else {}
@@ -71,8 +71,8 @@ CHANGES = Slot(
     choose=lambda state, chosen: _several(state, [chosen]),
     choose_several=_several,
     read=_read_changes,
-    told=_told_changes,
-    help="Only what you choose is asked about; all else stays as it is. You see the differences before you confirm.",
+    from_description=_changes_from_description,
+    help="Only the parts that you choose are asked about; the rest is unchanged. You confirm the differences first.",
 )
 WISH = Slot(
     "wish",

@@ -1,10 +1,10 @@
-"""The model: which one answers, how freely, and how much."""
+"""Questions of the model: which one answers, its temperature, and the length of an answer."""
 
 import re
 
 from perdure.errors import Invalid
 from perdure.forge.categories import DEFAULTS
-from perdure.forge.choices import alike, favourite
+from perdure.forge.choices import similar_choices, suggest_most_chosen
 from perdure.forge.questions.slot import Fields, Question, Slot, option
 from perdure.forge.state import BuilderState
 from perdure.forge.vocabulary import BuilderPhase
@@ -16,17 +16,17 @@ _COOLER, _WARMER = -0.2, 0.2
 
 
 def _model_question(state: BuilderState) -> Question:
-    here = state.surroundings.models
-    past = [each.model for each in alike(state) if each.model not in (*here, BUILT_IN)]
+    here = state.context.models
+    past = [each.model for each in similar_choices(state) if each.model not in (*here, BUILT_IN)]
     options = [
         *(option(name, name, "found on this machine") for name in here),
-        *(option(name, name, "you used it before; not found on this machine now") for name in dict.fromkeys(past)),
-        option(BUILT_IN, BUILT_IN, "no model: runs commands, plans and flows, needs no key and no network"),
+        *(option(name, name, "used by an earlier bot; not found on this machine") for name in dict.fromkeys(past)),
+        option(BUILT_IN, BUILT_IN, "without a model: runs commands, plans and flows; needs no key and no network"),
     ]
     return Question(
         "Which model should answer? (Other: provider:name)",
         options,
-        favourite(state, lambda past: past.model, "uses", str),
+        suggest_most_chosen(state, lambda past: past.model, "uses", str),
     )
 
 
@@ -110,7 +110,7 @@ VARIETY = Slot(
     ask=_variety_question,
     choose=_chosen_variety,
     read=_read_variety,
-    help="A low temperature gives the same answer to the same question; a high one gives more variety.",
+    help="A low temperature makes answers more alike; a high one makes them more varied.",
 )
 LENGTH = Slot(
     "length",

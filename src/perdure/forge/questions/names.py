@@ -1,9 +1,9 @@
-"""Names for a bot, from what its description says."""
+"""Proposes names for a bot from its description."""
 
 import re
 import zlib
 
-from perdure.forge.categories import telling_words, topics, words_of
+from perdure.forge.categories import significant_words, topics, words_of
 from perdure.forge.vocabulary import BotPurpose
 
 _GIVEN = re.compile(
@@ -12,26 +12,26 @@ _GIVEN = re.compile(
     re.VERBOSE,
 )
 _PROPER = re.compile(r"(?<=[\w,;:]\s)[^\W\d_]+")
-"""A word inside a sentence, where a capital letter means something: a name, and in German any thing."""
+"""A word inside a sentence; a capital letter there marks a name, and in German any noun."""
 _CLAUSE = re.compile(r"\b(?:that|which|who|whose|so|to|when|before|because|every|each)\b|[.;:!?,]", re.IGNORECASE)
-"""Where a description turns from what a bot is to what it does."""
+"""Separates what a bot is from what it does."""
 _ABOUT = re.compile(
     r"\b(?:for|about|of|on|with|in|my|our|the)\s+(?:(?:my|our|the|a|an|his|her|their|its)\s+)?(?P<topic>[^\W\d_]{3,30})\b",
     re.IGNORECASE,
 )
-"""A thing that a description names after a preposition or as the person's own."""
+"""A noun after a preposition or a possessive."""
 _LACKING = re.compile(r"\b(?:without|except)\s+(?:(?:any|my|our|the|a|an)\s+)?\w+", re.IGNORECASE)
-"""What a bot is not about."""
+"""A noun that the description excludes."""
 _MADE = re.compile(
     r"\b(?:an?|my|the|one)\s+(?P<thing>(?:[^\W\d_]+\s+){1,2}?(?:assistant|bot|timer|coach|tutor|planner|reviewer|writer"
     r"|analyst|researcher|reminder|guide|trainer|translator|converter|calculator|editor|helper|teacher|partner|master"
     r"|agent|keeper|tracker|cook|storyteller|poet|librarian|advisor|mentor|desk))\b",
     re.IGNORECASE,
 )
-"""What a person calls the bot: "a pomodoro timer"."""
+"""A description of the bot that ends with a known noun: "a pomodoro timer"."""
 _LINKS = "that|which|who|for|about|with|to|in|of|on"
 _NOUN = rf"(?!(?:{_LINKS}|our|my|the|an?)\b)[^\W\d_]+"
-"""A word that can be part of what a person calls the bot; "timer for pasta" is not a name."""
+"""A word that can be part of such a description; "timer for pasta" is not a name."""
 _IS = re.compile(
     rf"(?:i\s+(?:want|need|would\s+like)\s+)?(?:an?|my)\s+(?P<thing>(?:{_NOUN}\s+){{1,2}}{_NOUN})"
     rf"(?=\s*(?:$|[.,;:!?\n]|\b(?:{_LINKS})\b))",
@@ -59,9 +59,9 @@ _NO_PLURALS = frozenset(["news", "sales", "sports", "series", "species", "saving
 """Words that end like a plural and have no singular, or mean something else in it; so do those in "ics", as physics."""
 _SINGULARS_IN_IE = frozenset(["movies", "cookies", "calories", "zombies"])
 _ROOT = 3
-"""How many letters two words of one root begin with."""
+"""Number of letters that words of one root have in common."""
 _LONGEST_WORD = 30
-"""What is longer is not a word that a bot could be called by."""
+"""Longer words are not used in a name."""
 _ROLES: dict[BotPurpose, tuple[tuple[str, str], ...]] = {
     BotPurpose.CODING: (
         ("review reviews reviewer", "Reviewer"),
@@ -120,33 +120,33 @@ _SHORT: dict[BotPurpose, tuple[str, ...]] = {
 
 
 def given_name(description: str) -> str | None:
-    """Return the name that a description gives the bot."""
+    """Return the name that a description gives the bot explicitly: "called Ada"."""
     found = _GIVEN.search(description)
     name = " ".join((found["quoted"] or found["plain"]).split()) if found else ""
     return name if name and name.isprintable() else None
 
 
 def proposed_names(description: str, purpose: BotPurpose) -> list[tuple[str, str]]:
-    """Propose two or three names, each with the reason for it; the same description gets the same names."""
+    """Return two or three names, each with its reason; the same description returns the same names."""
     names: dict[str, str] = {}
     role = _role(description, purpose)
     topic = _topic(description, role)
     if called := _called(description):
-        names[called] = "what you called it"
+        names[called] = "as in your description"
     if topic and not (called and topic in called):
-        names[f"{topic} {role}"] = f"says what it is about: {topic.lower()}"
+        names[f"{topic} {role}"] = f"names its topic: {topic.lower()}"
     elif not called:
-        names[f"My {role}"] = "says what it does for you"
+        names[f"My {role}"] = "names its role"
     short = _SHORT[purpose]
     at = zlib.crc32(description.encode(errors="replace"))
-    names[short[at % len(short)]] = "short, and easy to call"
+    names[short[at % len(short)]] = "short and easy to remember"
     if len(names) == 2:
-        names[short[(at + 1) % len(short)]] = "short, too, with another ring"
+        names[short[(at + 1) % len(short)]] = "another short one"
     return list(names.items())
 
 
 def _called(description: str) -> str | None:
-    """Return what a person calls the bot, if that is more than "a bot"."""
+    """Return the words by which a description calls the bot, unless they are generic: "a bot"."""
     text = _GIVEN.sub("", description)
     found = _MADE.search(text) or _IS.match(text)
     if found is None:
@@ -163,21 +163,21 @@ def _role(description: str, purpose: BotPurpose) -> str:
 
 
 def _topic(description: str, role: str) -> str | None:
-    """Return the word that a bot is best called by: a name, else what a preposition or "my" points at.
+    """Return the topic of a description: a proper name, else a noun after a preposition or "my", else a noun.
 
-    A word that says the role again is left out: a "Plan Planner" is not a name.
+    Words with the root of the role are skipped: "Plan Planner" is not a name.
     """
     text = _LACKING.sub("", _GIVEN.sub("", description))
     root = role.casefold()[:_ROOT]
     telling = {
         word
-        for word in telling_words(text)
+        for word in significant_words(text)
         if word not in _FILLERS and 2 < len(word) <= _LONGEST_WORD and not word.startswith(root)
     }
     proper = [word for word in _PROPER.findall(text) if word[0].isupper() and not word.isupper()]
     pointed = [match["topic"] for match in _ABOUT.finditer(text)]
     clause = _CLAUSE.split(text, maxsplit=1)[0]
-    for word in (*proper, *pointed, *reversed(topics(clause)), *reversed(telling_words(clause))):
+    for word in (*proper, *pointed, *reversed(topics(clause)), *reversed(significant_words(clause))):
         if word.casefold() in telling:
             return _capital(_singular(word))
     return None
@@ -197,5 +197,5 @@ def _singular(word: str) -> str:
 
 
 def _capital(word: str) -> str:
-    """Return a word as part of a name; one that has capitals inside keeps them."""
+    """Return a word with a capital letter; capitals inside the word are kept."""
     return word if word[1:] != word[1:].lower() and not word.isupper() else word.capitalize()

@@ -1,11 +1,11 @@
-"""Which questions each purpose has of its own."""
+"""The questions of each purpose."""
 
 from perdure.forge.questions import life, work
-from perdure.forge.questions.own import OwnQuestion, own_slot
+from perdure.forge.questions.purpose_question import PurposeQuestion, purpose_slot
 from perdure.forge.questions.slot import Slot
 from perdure.forge.vocabulary import BotPurpose
 
-OWN: dict[BotPurpose, tuple[OwnQuestion, ...]] = {
+PURPOSE_QUESTIONS: dict[BotPurpose, tuple[PurposeQuestion, ...]] = {
     BotPurpose.CODING: work.CODING,
     BotPurpose.WRITING: work.WRITING,
     BotPurpose.RESEARCH: work.RESEARCH,
@@ -20,12 +20,13 @@ OWN: dict[BotPurpose, tuple[OwnQuestion, ...]] = {
     BotPurpose.GAMES: life.GAMES,
     BotPurpose.OTHER: life.OTHER,
 }
-OWN_SLOTS: dict[BotPurpose, tuple[Slot, ...]] = {
-    purpose: tuple(own_slot(purpose, question) for question in questions) for purpose, questions in OWN.items()
+PURPOSE_SLOTS: dict[BotPurpose, tuple[Slot, ...]] = {
+    purpose: tuple(purpose_slot(purpose, question) for question in questions)
+    for purpose, questions in PURPOSE_QUESTIONS.items()
 }
 
 
 def sentences(purpose: BotPurpose, answers: dict[str, str], about: str) -> dict[str, str]:
-    """Return what was answered about the bot, or about the person, by the name of the question, as it was asked."""
-    names = [question.name for question in OWN[purpose] if question.about == about]
+    """Return the answers about the bot or about the user, by the name of the question, in the order of questions."""
+    names = [question.name for question in PURPOSE_QUESTIONS[purpose] if question.about == about]
     return {name: answers[name] for name in names if name in answers}

@@ -1,4 +1,4 @@
-"""A slot: one thing to know about a bot, how to ask for it, and how an answer fills it."""
+"""Slots: the questions of an interview, and the config fields that their answers set."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Fields = dict[str, Any]
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked, and what speaks for one of the answers."""
+    """The text of a question, its options, and a suggestion."""
 
     text: str
     options: Sequence[Option]
@@ -27,29 +27,29 @@ class Question:
 
 @dataclass(frozen=True, eq=False)
 class Slot:
-    """One thing to know about a bot; there is one of each."""
+    """One question of an interview; slots are singletons and compared by identity."""
 
     name: str
     phase: BuilderPhase
     fields: tuple[str, ...]
-    """The fields of the config that an answer fills."""
+    """The fields of the config that an answer sets."""
     ask: Callable[[BuilderState], Question]
     choose: Callable[[BuilderState, str], Fields]
-    """What an option means, by its id."""
+    """Returns the fields that an option sets, by its id."""
     read: Callable[[BuilderState, str], Fields]
-    """What free text means. Raises: Invalid when nothing."""
-    told: Callable[[BuilderState], Fields] = lambda _state: {}
-    """What the description says already; nothing when it does not."""
+    """Returns the fields that free text sets. Raises: Invalid."""
+    from_description: Callable[[BuilderState], Fields] = lambda _state: {}
+    """Returns the fields that the description answers; empty if it answers none."""
     choose_several: Callable[[BuilderState, Sequence[str]], Fields] | None = None
-    """What several options mean together, where several may be chosen."""
+    """Returns the fields that several options set together; None if only one can be chosen."""
     help: str = ""
     """What the answer is used for."""
 
 
-def filled(config: PartialConfig, fields: Fields) -> PartialConfig:
-    """Return a config with fields filled.
+def with_fields(config: PartialConfig, fields: Fields) -> PartialConfig:
+    """Return a config with changed fields.
 
-    Raises: Invalid, naming the field, when a value cannot be kept.
+    Raises: Invalid, naming the field, when a value is not valid.
     """
     try:
         return PartialConfig.model_validate({**config.model_dump(), **fields})
@@ -59,5 +59,5 @@ def filled(config: PartialConfig, fields: Fields) -> PartialConfig:
 
 
 def option(id: str, label: str, description: str) -> Option:  # noqa: A002 (the wire calls it that)
-    """Make an option; every one has a reason."""
+    """Return an option; `description` is its reason."""
     return Option(id=id, label=label, description=description)

@@ -1,29 +1,29 @@
-"""The questions of bots for work: coding, writing, research, data, customer service and on-call."""
+"""Questions of purposes of work: coding, writing, research, data, customer service and on-call."""
 
-from perdure.forge.questions.own import OwnQuestion, Pick
+from perdure.forge.questions.purpose_question import Preset, PurposeQuestion
 
 CODING = (
-    OwnQuestion(
+    PurposeQuestion(
         "language",
         "Which language does it work with most?",
         "Work mainly in {}; follow the conventions of its community.",
         (
-            Pick(
+            Preset(
                 *("python", "Python", "types, tests and packaging the Python way"),
                 "Work mainly in Python: type hints, pytest, and packaging with pyproject.toml.",
                 "python django pandas flask fastapi",
             ),
-            Pick(
+            Preset(
                 *("typescript", "TypeScript or JavaScript", "browsers and Node.js"),
                 "Work mainly in TypeScript and JavaScript, for browsers and Node.js.",
                 "typescript javascript node react vue",
             ),
-            Pick(
+            Preset(
                 *("systems", "Rust, Go, C or C++", "memory and concurrency matter"),
                 "Work mainly in systems languages (Rust, Go, C, C++): mind ownership, memory and concurrency.",
                 "rust golang c++",
             ),
-            Pick(
+            Preset(
                 *("any", "Whatever the project uses", "reads the project first and follows its conventions"),
                 "Read the project before you propose anything, and follow its languages and conventions.",
                 "polyglot",
@@ -31,44 +31,44 @@ CODING = (
         ),
         neutral="any",
     ),
-    OwnQuestion(
+    PurposeQuestion(
         "task",
         "What should it do most of the time?",
         "Your main task in the code: {}.",
         (
-            Pick(
+            Preset(
                 *("review", "Review changes", "finds faults before they are merged"),
                 "Review changes first for correctness, then for tests, then for style; name the file and line.",
                 "review reviews reviewer pull",
             ),
-            Pick(
+            Preset(
                 *("write", "Write code", "features and scripts, with tests"),
                 "Write small, complete changes with a test for each; say what you did not do.",
                 "write writes generate build",
             ),
-            Pick(
+            Preset(
                 *("debug", "Find bugs", "reproduces, narrows down, fixes"),
                 "Reproduce a fault before you explain it, and fix its cause rather than its symptom.",
                 "debug debugging bug bugs",
             ),
-            Pick(
+            Preset(
                 *("explain", "Explain code", "how it works, and why it is so"),
                 "Explain code from what it does for its caller down to the details, with a short example.",
                 "explain explains understand",
             ),
         ),
     ),
-    OwnQuestion(
+    PurposeQuestion(
         "level",
         "How well do you know programming?",
         "About their programming: {}.",
         (
-            Pick("expert", "Well", "no basics, straight to the point", "They program for a living: skip the basics."),
-            Pick(
+            Preset("expert", "Well", "no basics, straight to the point", "They program for a living: skip the basics."),
+            Preset(
                 *("some", "A little", "explains what is not obvious"),
                 "They know some programming: explain what is not obvious.",
             ),
-            Pick(
+            Preset(
                 *("new", "I am new to it", "small steps, every term explained"),
                 "They are new to programming: take small steps and explain every term.",
                 "beginner newbie",
@@ -78,27 +78,27 @@ CODING = (
     ),
 )
 WRITING = (
-    OwnQuestion(
+    PurposeQuestion(
         "form",
         "What does it write?",
         "What you write: {}.",
         (
-            Pick(
+            Preset(
                 *("fiction", "Stories", "characters, scenes and plots"),
                 "You write stories: give characters a want and an obstacle, and show scenes instead of summaries.",
                 "story stories novel fiction screenplay",
             ),
-            Pick(
+            Preset(
                 *("verse", "Poems and lyrics", "rhythm, rhyme and image"),
                 "You write poems and lyrics: read every line aloud for its rhythm, and prefer one image to three.",
                 "poem poems poetry lyrics song songs",
             ),
-            Pick(
+            Preset(
                 *("copy", "Posts and articles", "blogs, newsletters, product texts"),
                 "You write posts and articles: the point in the first sentence, one thought a paragraph.",
                 "slogan slogans copywriter blog newsletter post posts article articles",
             ),
-            Pick(
+            Preset(
                 *("letters", "Letters and emails", "clear, and in the right tone for the reader"),
                 "You write letters and emails: say what the reader has to do, and by when.",
                 "letter letters email emails application",
@@ -106,35 +106,37 @@ WRITING = (
         ),
         is_assumption=True,
     ),
-    OwnQuestion(
+    PurposeQuestion(
         "role",
         "Who holds the pen?",
         "How you share the work: {}.",
         (
-            Pick(
+            Preset(
                 *("drafts", "It writes, I correct", "a whole draft first"),
                 "Write a whole draft first; the user corrects it.",
             ),
-            Pick(
+            Preset(
                 *("edits", "I write, it edits", "keeps my voice, shows each change"),
                 "Edit what the user wrote: keep their voice, and show each change with its reason.",
                 "edit editor proofread proofreader",
             ),
-            Pick(
+            Preset(
                 *("ideas", "We find ideas together", "many first, good ones later"),
                 "Offer many short ideas before you develop one, and ask which to follow.",
                 "brainstorm brainstorming ideas",
             ),
         ),
     ),
-    OwnQuestion(
+    PurposeQuestion(
         "readers",
         "Who reads it?",
         "They write for {}.",
         (
-            Pick("public", "Anyone", "no knowledge needed", "They write for readers who know nothing of the subject."),
-            Pick("peers", "People of my field", "terms are known", "They write for readers who know the field."),
-            Pick(
+            Preset(
+                "public", "Anyone", "no knowledge needed", "They write for readers who know nothing of the subject."
+            ),
+            Preset("peers", "People of my field", "terms are known", "They write for readers who know the field."),
+            Preset(
                 *("children", "Children", "short sentences, nothing frightening"),
                 "They write for children.",
                 "children kids",
@@ -144,27 +146,27 @@ WRITING = (
     ),
 )
 RESEARCH = (
-    OwnQuestion(
+    PurposeQuestion(
         "field",
         "Which field does it work in?",
         "Your field: {}.",
         (
-            Pick(
+            Preset(
                 *("science", "Science and medicine", "papers, methods and how sure one can be"),
                 "Work in science and medicine: prefer reviews to single studies, and report method and sample size.",
                 "science scientific medicine climate biology physics",
             ),
-            Pick(
+            Preset(
                 *("technology", "Technology", "documentation, standards and releases"),
                 "Work in technology: prefer primary documentation and standards, and give version numbers.",
                 "technology software computing",
             ),
-            Pick(
+            Preset(
                 *("business", "Markets and companies", "filings, news and figures"),
                 "Work on markets and companies: prefer filings to news, and give the date of every figure.",
                 "market markets business companies",
             ),
-            Pick(
+            Preset(
                 *("society", "History and society", "several sides of one question"),
                 "Work on history and society: give each side its best argument, and separate fact from judgement.",
                 "history politics society law",
@@ -172,66 +174,68 @@ RESEARCH = (
         ),
         is_assumption=True,
     ),
-    OwnQuestion(
+    PurposeQuestion(
         "output",
         "What should an answer look like?",
         "The form of an answer: {}.",
         (
-            Pick(
+            Preset(
                 *("brief", "A short brief", "half a page: result, reasons, doubts"),
                 "Answer with half a page: the result, the reasons, then the doubts.",
                 "brief briefs",
             ),
-            Pick(
+            Preset(
                 *("report", "A full report", "sections, sources, method, what is not known"),
                 "Answer with a full report: sections, sources, method, and what is not known.",
                 "report reports",
             ),
-            Pick(
+            Preset(
                 *("table", "A table", "options side by side"),
                 "Answer with a table: one line for each source or option, and what each says.",
                 "table tables compare",
             ),
         ),
     ),
-    OwnQuestion(
+    PurposeQuestion(
         "readers",
         "Who reads what it finds?",
         "The readers of the results: {}.",
         (
-            Pick("me", "I do", "I know the subject", "They read the results themselves and know the subject."),
-            Pick("team", "My team", "shared background, little time", "Their team reads the results, in little time."),
-            Pick(
+            Preset("me", "I do", "I know the subject", "They read the results themselves and know the subject."),
+            Preset(
+                "team", "My team", "shared background, little time", "Their team reads the results, in little time."
+            ),
+            Preset(
                 *("managers", "People who decide", "the result first"),
                 "People who decide read the results: the conclusion has to come first.",
             ),
-            Pick("public", "Anyone", "every term explained", "Anyone may read the results: every term is explained."),
+            Preset("public", "Anyone", "every term explained", "Anyone may read the results: every term is explained."),
         ),
         about="user",
     ),
 )
 DATA = (
-    OwnQuestion(
+    PurposeQuestion(
         "subject",
         "What does it analyse?",
         "What you analyse: {}.",
         (
-            Pick(
+            Preset(
                 *("money", "Money", "budgets, prices and risks"),
                 "You analyse money: budgets, prices and risks; state the currency and the period of every figure.",
                 "financial finance portfolio budget risk stocks",
             ),
-            Pick(
+            Preset(
                 *("product", "A product", "how people use it, and why they leave"),
                 "You analyse how a product is used: who comes, who stays, who leaves, and why.",
                 "product usage churn funnel",
             ),
-            Pick(
+            Preset(
                 *("operations", "Operations", "what is slow, expensive or breaks"),
                 "You analyse operations: what is slow, what is expensive, what breaks, and how often.",
                 "operations logs costs",
             ),
-            Pick(
+            Preset(
                 *("tables", "Any table", "finds the shape of the data first"),
                 "You analyse any table: first say what one row is, what is missing and what cannot be right.",
                 "spreadsheet csv table",
@@ -239,35 +243,35 @@ DATA = (
         ),
         is_assumption=True,
     ),
-    OwnQuestion(
+    PurposeQuestion(
         "output",
         "What should an answer look like?",
         "The form of an answer: {}.",
         (
-            Pick(
+            Preset(
                 *("figure", "The figure and what it means", "one number, its unit, its reason"),
                 "Answer with the figure, its unit and what follows from it, in this order.",
             ),
-            Pick(
+            Preset(
                 *("table", "A table", "the numbers, ready to copy"),
                 "Answer with a table that can be copied, and one sentence on what it shows.",
                 "table tables",
             ),
-            Pick(
+            Preset(
                 *("report", "A report", "question, method, result, doubts"),
                 "Answer with a report: question, method, result, doubts.",
                 "report reports",
             ),
         ),
     ),
-    OwnQuestion(
+    PurposeQuestion(
         "readers",
         "Who reads the results?",
         "The readers of the results: {}.",
         (
-            Pick("me", "I do", "show me the steps", "They read the results themselves and want to see the steps."),
-            Pick("team", "My team", "shared background", "Their team reads the results and knows the background."),
-            Pick(
+            Preset("me", "I do", "show me the steps", "They read the results themselves and want to see the steps."),
+            Preset("team", "My team", "shared background", "Their team reads the results and knows the background."),
+            Preset(
                 *("managers", "People who decide", "the result first"),
                 "People who decide read the results: the conclusion has to come first.",
             ),
@@ -276,22 +280,22 @@ DATA = (
     ),
 )
 CUSTOMER_SERVICE = (
-    OwnQuestion(
+    PurposeQuestion(
         "topics",
         "What do people come to it with?",
         "What customers come with: {}.",
         (
-            Pick(
+            Preset(
                 *("orders", "Orders and refunds", "looks things up and explains what happens next"),
                 "Customers come with orders and refunds: look up the case, then say what happens next and when.",
                 "order orders refund refunds delivery",
             ),
-            Pick(
+            Preset(
                 *("howto", "How to use the product", "leads step by step"),
                 "Customers come with questions about the product: lead them step by step, and check each step.",
                 "tutorial onboarding faq faqs",
             ),
-            Pick(
+            Preset(
                 *("trouble", "Trouble", "listens, narrows it down"),
                 "Customers come with trouble: listen first, narrow it down with one question at a time.",
                 "complaint complaints ticket tickets",
@@ -299,33 +303,33 @@ CUSTOMER_SERVICE = (
         ),
         is_assumption=True,
     ),
-    OwnQuestion(
+    PurposeQuestion(
         "escalation",
         "When does a person take over?",
         "Hand over to a person in this case: {}.",
         (
-            Pick(
+            Preset(
                 *("upset", "When someone is upset", "early, before it gets worse"),
                 "Hand over to a person as soon as a customer is upset, and say that you do.",
             ),
-            Pick(
+            Preset(
                 *("stuck", "When it does not know", "after one honest try"),
                 "Hand over to a person when you do not know the answer after one honest try.",
             ),
-            Pick(
+            Preset(
                 *("money", "When money is concerned", "refunds, credits, exceptions"),
                 "Hand over to a person before anything that costs money: refunds, credits, exceptions.",
             ),
         ),
     ),
-    OwnQuestion(
+    PurposeQuestion(
         "business",
         "What kind of business is it?",
         "Their business: {}.",
         (
-            Pick("shop", "A shop", "goods, deliveries, returns", "They run a shop.", "shop store"),
-            Pick("software", "Software", "accounts, bugs, invoices", "They sell software.", "software app saas"),
-            Pick(
+            Preset("shop", "A shop", "goods, deliveries, returns", "They run a shop.", "shop store"),
+            Preset("software", "Software", "accounts, bugs, invoices", "They sell software.", "software app saas"),
+            Preset(
                 *("service", "A service", "appointments and people"),
                 "They offer a service to people.",
                 "hotel salon clinic",
@@ -335,53 +339,53 @@ CUSTOMER_SERVICE = (
     ),
 )
 ON_CALL = (
-    OwnQuestion(
+    PurposeQuestion(
         "first",
         "What should it do first when an alert comes?",
         "What you do first when an alert comes: {}.",
         (
-            Pick(
+            Preset(
                 *("assess", "Say how bad it is", "who is affected, since when"),
                 "When an alert comes, say first who is affected, since when, and whether it gets worse.",
             ),
-            Pick(
+            Preset(
                 *("runbook", "Follow the runbook", "step by step, nothing invented"),
                 "When an alert comes, follow the runbook step by step; where there is none, say so.",
                 "runbook runbooks",
             ),
-            Pick(
+            Preset(
                 *("cause", "Look for the cause", "what changed shortly before"),
                 "When an alert comes, look first for what changed shortly before: deploys, settings, traffic.",
                 "cause causes",
             ),
         ),
     ),
-    OwnQuestion(
+    PurposeQuestion(
         "actions",
         "What may it do on its own?",
         "What you may do on your own: {}.",
         (
-            Pick(
+            Preset(
                 *("look", "Only look", "reads logs and dashboards, changes nothing"),
                 "Only read: logs, metrics and dashboards. Propose commands, and never run one that changes something.",
             ),
-            Pick(
+            Preset(
                 *("safe", "Steps that can be undone", "restart, roll back"),
                 "You may take steps that can be undone, such as a restart or a rollback, and you report each of them.",
             ),
-            Pick(
+            Preset(
                 *("ask", "Anything, after I agree", "each command is shown first"),
                 "Show each command and wait for a yes before you run it.",
             ),
         ),
     ),
-    OwnQuestion(
+    PurposeQuestion(
         "handover",
         "Who is on call with it?",
         "Who is on call: {}.",
         (
-            Pick("me", "Only I am", "wakes me only if it must", "They are on call alone; wake them only if needed."),
-            Pick(
+            Preset("me", "Only I am", "wakes me only if it must", "They are on call alone; wake them only if needed."),
+            Preset(
                 "team", "A team in turns", "writes notes for the next shift", "Their team takes turns on call.", "team"
             ),
         ),

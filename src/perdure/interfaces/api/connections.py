@@ -1,4 +1,4 @@
-"""Connections that stay open: sockets and streams, and how all of them are ended from elsewhere."""
+"""Long-lived connections, which are sockets and event streams, and their close codes."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -8,78 +8,82 @@ from enum import IntEnum
 from perdure.interfaces.api.auth.server_access import SESSION
 
 
-class Ending(IntEnum):
-    """Why a connection ends, as the code that a socket is closed with."""
+class CloseCode(IntEnum):
+    """The reason why a connection ends: the close code of a socket."""
 
     DONE = 1000
-    """There is nothing more to come."""
+    """Normal end: there is no more data."""
     SHUTDOWN = 1001
-    """The server ends; come again."""
+    """The server is shutting down; reconnect later."""
     LATER = 1013
-    """What is behind us does not answer now: connect again, with the seq that was seen last."""
+    """The database does not answer: reconnect later, with the last seq that was received."""
     TOKEN = 4401
-    """The token was changed, or the login session has ended; authenticate again."""
+    """The token was rotated, or the login session has ended: authenticate again."""
     GONE = 4404
-    """What was followed is not there any more."""
+    """The followed goal does not exist any more."""
     RESYNC = 4408
-    """Too much has happened to be told one by one: connect again, with the seq that was seen last."""
+    """The client fell too far behind: reconnect with the last seq that was received."""
     AFTER_END = 4409
-    """The goal does not have the event after which it was to be followed."""
+    """The requested seq is greater than that of the last event."""
     DAMAGED = 4500
-    """Stored events are not what was written; connecting again does not help."""
+    """The stored events are damaged; do not reconnect."""
 
 
-class Line:
+class LiveConnection:
     """One open connection."""
 
     def __init__(self) -> None:
-        self._ending: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
+        self._ending: asyncio.Future[CloseCode] = asyncio.get_running_loop().create_future()
         self.session = SESSION.get()
-        """The login session that it was opened with, if any."""
+        """The login session that opened it, if any."""
 
     @property
-    def ending(self) -> Ending | None:
-        """Why it has to end, if it has to."""
+    def ending(self) -> CloseCode | None:
+        """The reason why it must end, or None."""
         return self._ending.result() if self._ending.done() else None
 
-    def end(self, why: Ending) -> None:
-        """Have it ended; the first reason counts."""
+    def end(self, why: CloseCode) -> None:
+        """Request its end; the first reason is kept."""
         if not self._ending.done():
             self._ending.set_result(why)
 
-    async def ended(self) -> Ending:
-        """Wait until it has to end."""
+    async def ended(self) -> CloseCode:
+        """Wait until its end is requested, and return the reason."""
         return await asyncio.shield(self._ending)
 
 
-class Lines:
+class LiveConnections:
     """All open connections of a server."""
 
     def __init__(self) -> None:
-        self._open: set[Line] = set()
+        self._open: set[LiveConnection] = set()
         self._is_over = False
 
     @contextmanager
-    def open(self) -> Iterator[Line]:
-        """Be an open connection for the time of the block."""
-        line = Line()
-        self._open.add(line)
+    def open(self) -> Iterator[LiveConnection]:
+        """Yield a connection that is registered inside the block."""
+        connection = LiveConnection()
+        self._open.add(connection)
         if self._is_over:
-            line.end(Ending.SHUTDOWN)
+            connection.end(CloseCode.SHUTDOWN)
         try:
-            yield line
+            yield connection
         finally:
-            self._open.discard(line)
+            self._open.discard(connection)
 
-    def end_all(self, why: Ending) -> None:
-        """Have every connection ended; at a shutdown, those too that are still to come."""
-        self._is_over = self._is_over or why is Ending.SHUTDOWN
-        for line in list(self._open):
-            line.end(why)
+    def end_all(self, why: CloseCode) -> None:
+        """Request the end of all connections; at a shutdown, also of connections that are opened later."""
+        self._is_over = self._is_over or why is CloseCode.SHUTDOWN
+        for connection in list(self._open):
+            connection.end(why)
 
     def end_sessions(self, is_open: Callable[[str], bool]) -> bool:
-        """Have every connection ended whose login session is not open any more; tell whether there was one."""
-        ended = [line for line in self._open if line.session is not None and not is_open(line.session)]
-        for line in ended:
-            line.end(Ending.TOKEN)
+        """Request the end of connections whose login session has ended; return whether there were any."""
+        ended = [
+            connection
+            for connection in self._open
+            if connection.session is not None and not is_open(connection.session)
+        ]
+        for connection in ended:
+            connection.end(CloseCode.TOKEN)
         return bool(ended)

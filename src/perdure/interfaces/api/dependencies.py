@@ -1,4 +1,4 @@
-"""What every route and socket works with, and what many of them take from a request in the same way."""
+"""Dependencies that routes and sockets share: the served home, pagination, idempotency keys and If-Match."""
 
 import asyncio
 import hashlib
@@ -14,31 +14,31 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 from perdure.app import Perdure
+from perdure.app.idempotency import IdempotentCall
 from perdure.app.workers.server_worker import ServerWorker
 from perdure.errors import Invalid
 from perdure.interfaces.api.auth.security_middleware import PARSED_BODY
 from perdure.interfaces.api.auth.server_access import ServerAccess
-from perdure.interfaces.api.connections import Lines
+from perdure.interfaces.api.connections import LiveConnections
 from perdure.interfaces.api.json_body import MOST_ON_LOOP_BYTES
 from perdure.interfaces.api.problems import Stale
-from perdure.kernel.ports import IdempotentCall
 
 BASE = "/api/v1"
 SURFACE = "perdure_surface"
-"""In a scope: the surface of the server that received the request."""
+"""The key in a scope for the surface of the server that received the request."""
 
 
 @dataclass(frozen=True)
 class Surface:
-    """The home that is served, who runs its goals, and who may come in."""
+    """The served home, the worker that runs its goals, its access rules and its open connections."""
 
     p: Perdure
     worker: ServerWorker
     access: ServerAccess
-    lines: Lines
+    connections: LiveConnections
 
 
-async def _surface(connection: HTTPConnection) -> Surface:  # async: else FastAPI asks a thread for it
+async def _surface(connection: HTTPConnection) -> Surface:  # async, so that FastAPI does not run it in a thread
     return cast("Surface", connection.scope[SURFACE])
 
 
@@ -52,12 +52,12 @@ Key = Annotated[
         min_length=1,
         max_length=200,
         pattern=r"^[!-~]+$",
-        description="Identifies this call. A repetition with the same key and body is executed once.",
+        description="Identifies this call. Repeated calls with the same key and body are executed once.",
     ),
 ]
 IfMatch = Annotated[
     str | None,
-    Header(alias="If-Match", description="The `ETag` that was seen last, with its quotes; a list of several, or `*`."),
+    Header(alias="If-Match", description="The last known `ETag`, with its quotes; also a list of several, or `*`."),
 ]
 _TAG = re.compile(r'(?:W/)?"([!#-~]*)"')
 _TAGS = re.compile(rf"[ \t,]*{_TAG.pattern}(?:[ \t]*,[ \t,]*{_TAG.pattern})*[ \t,]*")
@@ -66,14 +66,14 @@ _MOST_TAGS = 32
 
 
 class _ParsedRequest(Request):
-    """A request whose body is the value that the gate has parsed; it would be parsed again, on the event loop."""
+    """A request that reuses the body that the middleware parsed, instead of parsing it again on the event loop."""
 
     async def json(self) -> Any:
         return self.scope[PARSED_BODY]
 
 
 class JsonRoute(APIRoute):
-    """A route that gets its body from the gate."""
+    """A route that uses the parsed body of the middleware."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """See APIRoute.get_route_handler."""
@@ -94,41 +94,41 @@ async def _once(request: Request, key: Key = None) -> IdempotentCall | None:
 
 
 def _digest(scope: Mapping[str, Any]) -> bytes:
-    """Return the hash of a body, which is the same however the same value is written."""
+    """Return the hash of a body; equal JSON values have equal hashes, whatever their formatting."""
     body = orjson.dumps(scope[PARSED_BODY], option=orjson.OPT_SORT_KEYS) if PARSED_BODY in scope else b""
     return hashlib.sha256(body).digest()
 
 
 Called = Annotated[IdempotentCall | None, Depends(_once)]
-"""The call as its key names it, if it has one."""
+"""The call with its idempotency key; None without a key."""
 
 
 def entity_tags(if_match: str | None) -> list[str] | None:
-    """Return the tags that an If-Match lists, without their quotes; None when anything will do.
+    """Return the tags of an If-Match header without their quotes; None for `*` or without the header.
 
-    A weak tag counts like a strong one: ours name a revision, and equal revisions are equal byte for byte.
+    Weak tags are treated as strong: a tag names a revision, and equal revisions are equal byte for byte.
 
     Raises: Invalid when it is not a list of tags.
     """
     if if_match is None or if_match.strip() == "*":
         return None
     if not _TAGS.fullmatch(if_match):
-        raise Invalid(f"If-Match must be a list of ETags in quotes, such as '\"3\"', or *; found {if_match[:40]!r}.")
+        raise Invalid(f"If-Match must be a list of ETags in quotes, such as '\"3\"', or *; got {if_match[:40]!r}.")
     tags = _TAG.findall(if_match)
     if len(tags) > _MOST_TAGS:
-        raise Invalid(f"If-Match lists {len(tags)} ETags; at most {_MOST_TAGS} are read.")
+        raise Invalid(f"If-Match must have at most {_MOST_TAGS} ETags, got {len(tags)}.")
     return tags
 
 
 def wanted_revisions(if_match: str | None) -> list[int] | None:
-    """Return the revisions that an If-Match wants one of; None when any will do.
+    """Return the revisions that an If-Match header accepts; None if it accepts any.
 
-    Raises: Invalid when it cannot be read; Stale when it lists none that we gave out.
+    Raises: Invalid when it is malformed; Stale when it has no ETag of a session.
     """
     tags = entity_tags(if_match)
     if tags is None:
         return None
     found = [int(tag) for tag in tags if _REVISION.fullmatch(tag)]
     if not found:
-        raise Stale("If-Match lists no ETag that we gave out; that of a session is its revision, such as '\"3\"'.")
+        raise Stale("If-Match has no ETag of a session, which is its revision, such as '\"3\"'.")
     return found

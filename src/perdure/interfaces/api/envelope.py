@@ -1,4 +1,4 @@
-"""The one form of every answer, and of every problem."""
+"""Builds every response: data with metadata and links, pages, and problems."""
 
 import base64
 import binascii
@@ -18,12 +18,12 @@ from perdure.errors import Exhausted, Invalid, PerdureError
 from perdure.moments import iso
 
 RETRY_AFTER_S = 5
-"""After how many seconds a client may repeat a call that was refused because a limit is used up."""
+"""The value of Retry-After for calls that were rejected because a limit is reached."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One request, from the moment it came."""
+class RequestInfo:
+    """Id, URL and start time of a request."""
 
     request_id: str
     path: str
@@ -31,18 +31,18 @@ class Asked:
     begun_s: float
 
     @classmethod
-    def now(cls, path: str, query: bytes) -> "Asked":
-        """Begin a request."""
+    def now(cls, path: str, query: bytes) -> "RequestInfo":
+        """Return the info of a request that starts now."""
         return cls(str(uuid7()), path, query, time.perf_counter())
 
     def link(self, **changed: str) -> str:
-        """Return where to ask for the same, with some parameters changed."""
-        given = parse_qsl(self.query.decode("latin-1"), keep_blank_values=True)
-        query = [pair for pair in given if pair[0] not in changed] + list(changed.items())
+        """Return the URL of the request with some query parameters changed."""
+        present = parse_qsl(self.query.decode("latin-1"), keep_blank_values=True)
+        query = [pair for pair in present if pair[0] not in changed] + list(changed.items())
         return quote(self.path) + (f"?{urlencode(query)}" if query else "")
 
     def meta(self) -> dict[str, Any]:
-        """Say which request an answer is for, when it was given, and how long it took."""
+        """Return the id of the request, the time of the response, and its duration."""
         return {
             "request_id": self.request_id,
             "timestamp": iso(time.time_ns() // 1000),
@@ -50,11 +50,11 @@ class Asked:
         }
 
     def elapsed_ms(self) -> float:
-        """Return how long the request has taken so far."""
+        """Return the time since the start of the request."""
         return round((time.perf_counter() - self.begun_s) * 1000, 3)
 
 
-ASKED: ContextVar[Asked] = ContextVar("perdure_asked")
+REQUEST_INFO: ContextVar[RequestInfo] = ContextVar("perdure_request_info")
 
 
 def reply(
@@ -65,16 +65,16 @@ def reply(
     headers: Mapping[str, str] | None = None,
     **meta: Any,
 ) -> Response:
-    """Answer with data."""
-    body = {"data": data, "meta": {**ASKED.get().meta(), **meta}, "_links": links or {}}
+    """Return a response with data."""
+    body = {"data": data, "meta": {**REQUEST_INFO.get().meta(), **meta}, "_links": links or {}}
     return Response(orjson.dumps(body), status, headers, media_type="application/json")
 
 
 def page(items: Sequence[Any], last: str | None, links: Mapping[str, str] | None = None) -> Response:
-    """Answer with a part of a list; `last` is the place after which the next part begins, if there may be one."""
-    asked, cursor = ASKED.get(), None if last is None else to_cursor(last)
-    more = {} if cursor is None else {"next": asked.link(cursor=cursor)}
-    return reply(items, links={"self": asked.link(), **more, **(links or {})}, next_cursor=cursor)
+    """Return a response with a page of a list; `last` is the position after which the next page starts, or None."""
+    info, cursor = REQUEST_INFO.get(), None if last is None else to_cursor(last)
+    more = {} if cursor is None else {"next": info.link(cursor=cursor)}
+    return reply(items, links={"self": info.link(), **more, **(links or {})}, next_cursor=cursor)
 
 
 def to_cursor(last: str) -> str:
@@ -83,35 +83,35 @@ def to_cursor(last: str) -> str:
 
 
 def from_cursor(cursor: str | None) -> str | None:
-    """Return the place in the list that a cursor stands for.
+    """Return the position in the list that a cursor encodes.
 
     Raises: Invalid
     """
     if cursor is None:
         return None
     try:
-        of_list, is_ours, last = (
+        of_list, separator, last = (
             base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode().partition(" ")
         )
     except (binascii.Error, ValueError):
-        of_list, is_ours, last = "", "", ""
-    if not is_ours or of_list != _list() or not last.isprintable():
-        raise Invalid("Unknown cursor: it is not from this list. Leave it out to start at the beginning.")
+        of_list, separator, last = "", "", ""
+    if not separator or of_list != _list() or not last.isprintable():
+        raise Invalid("Unknown cursor: it is not from this list. Omit it to start at the beginning.")
     return last
 
 
 def _list() -> str:
-    return f"{zlib.crc32(ASKED.get().path.encode('utf-8', 'replace')):x}"
+    return f"{zlib.crc32(REQUEST_INFO.get().path.encode('utf-8', 'replace')):x}"
 
 
 def problem(
     error: PerdureError, *, headers: Mapping[str, str] | None = None, links: Mapping[str, str] | None = None
 ) -> Response:
-    """Answer with a problem."""
-    asked = ASKED.get()
+    """Return a response with a problem."""
+    info = REQUEST_INFO.get()
     if isinstance(error, Exhausted):
         headers = {"Retry-After": str(RETRY_AFTER_S), **(headers or {})}
-    body = {**error.problem(), "instance": asked.path, "meta": asked.meta()}
+    body = {**error.problem(), "instance": info.path, "meta": info.meta()}
     if links is not None:
         body["_links"] = links
     return Response(

@@ -1,4 +1,4 @@
-"""JSON in the bodies of requests and in frames, parsed beside the event loop when it is large."""
+"""Parses JSON bodies and frames; large ones on a thread."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
@@ -9,14 +9,14 @@ from perdure.text.strict_json import NotJson
 from perdure.text.strict_json import parse_json as parse_strictly
 
 MOST_ON_LOOP_BYTES = 8 * 1024
-"""A larger text is parsed in a thread of its own: a mebibyte of small numbers takes as long as a hundred requests."""
+"""The maximum size that is parsed on the event loop: parsing a mebibyte takes as long as a hundred requests."""
 
 _PARSER = ThreadPoolExecutor(1, "perdure-json")
-"""One thread, however many clients send large bodies: the event loop then waits for one other thread at most."""
+"""One thread for all clients, so that parsing large bodies delays the event loop by one thread at most."""
 
 
 async def parse_json(body: bytes, what: str = "The body") -> Any:
-    """Parse strict JSON; a large text is parsed beside the event loop, one at a time.
+    """Parse strict JSON; large texts are parsed on a thread, one at a time.
 
     Raises: BrokenJson; Invalid for JSON with a value that cannot be stored.
     """

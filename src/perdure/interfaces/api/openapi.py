@@ -1,6 +1,6 @@
-"""The OpenAPI document: what FastAPI makes of the routes, made exact enough to generate clients from it."""
+"""The OpenAPI document: the one of FastAPI, corrected so that clients can be generated from it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import orjson
@@ -15,14 +15,16 @@ from perdure.text.strict_json import STORABLE
 
 _REF = "#/components/schemas/"
 _ALWAYS = (400, 403, 413, 422, 500, 503)
-"""The gate checks form, host, origin and size of a request; any handler may meet damage or a database that is down."""
+"""Failures of every operation: the middleware checks form, host, origin and size, and any handler may find damage or no
+database."""
 _WITH_BODY = (409, 415)
 _TAGS = {
     "server": "Health, login, logout and the start page.",
     "builder": "Sessions of the builder: an interview, turn by turn, that ends with a bot.",
     "bots": "Bots, their files and their versions.",
     "skills": "Skills that a bot can have.",
-    "goals": "Goals: start, follow, steer and end them.",
+    "goals": "Goals: start, follow, decide, signal, fork, retry and cancel them.",
+    "chat": "Conversations with bots: start one, send messages, stop an answer.",
     "approvals": "Calls of all goals that wait for a person.",
     "memory": "Records of the memory.",
     "models": "Language models that goals can ask.",
@@ -30,7 +32,7 @@ _TAGS = {
 
 
 def describe(app: FastAPI) -> dict[str, Any]:
-    """Return the OpenAPI document of the application; it is made once."""
+    """Return the OpenAPI document of the application, which is built once."""
     if app.openapi_schema is None:
         app.openapi_schema = _document(app)
     return app.openapi_schema
@@ -61,7 +63,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
 
 
 def _named_by_title(document: dict[str, Any]) -> dict[str, Any]:
-    """Call an envelope what its title says, `GoalResponse`; pydantic names it by its parts, `Envelope_Goal_`."""
+    """Rename envelope schemas to their titles, such as `GoalResponse`; pydantic names it `Envelope_Goal_`."""
     text = orjson.dumps(document)
     for name, schema in document["components"]["schemas"].items():
         if name.endswith("_"):
@@ -82,7 +84,7 @@ def _operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, 
 
 
 def _describe_refusals(path: str, method: str, operation: dict[str, Any]) -> None:
-    """Add to the failures that a route names those that its method and its parameters imply."""
+    """Add the failures that the method and the parameters of a route imply to those that it declares."""
     parameters = operation.get("parameters", [])
     statuses = list(_ALWAYS)
     if path in OPEN_PATHS:
@@ -101,7 +103,7 @@ def _describe_refusals(path: str, method: str, operation: dict[str, Any]) -> Non
 
 
 def _drop_nulls(operation: dict[str, Any]) -> None:
-    """Document an optional parameter or body as optional: neither a query nor a header nor a missing body is null."""
+    """Document optional parameters and bodies as optional instead of nullable."""
     for parameter in operation.get("parameters", []):
         parameter["schema"] = _without_null(parameter["schema"])
     if "requestBody" in operation:
@@ -120,7 +122,7 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _allow_new_fields(document: dict[str, Any]) -> None:
-    """Let every response have more fields than are documented, so that a newer server can add some."""
+    """Allow undocumented fields in every response, so that a newer server can add fields."""
     schemas: dict[str, Any] = document["components"]["schemas"]
     reached: set[str] = set()
     found = {ref for _, _, operation in _operations(document) for ref in _references(operation["responses"])}
@@ -132,21 +134,28 @@ def _allow_new_fields(document: dict[str, Any]) -> None:
             del schemas[name]["additionalProperties"]
 
 
+def _parts(schema: Any) -> Iterable[Any]:
+    """Return the values of an object or the items of an array; empty for anything else."""
+    if isinstance(schema, dict):
+        return schema.values()
+    return schema if isinstance(schema, list) else ()
+
+
 def _references(schema: Any) -> Iterator[str]:
-    """Give the names of the schemas that a part of the document refers to."""
+    """Yield the names of the schemas that a part of the document refers to."""
     if isinstance(schema, dict) and isinstance(schema.get("$ref"), str):
         yield schema["$ref"].removeprefix(_REF)
-    for inner in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+    for inner in _parts(schema):
         yield from _references(inner)
 
 
 def _correct_values(schema: Any) -> None:
-    """Write the largest integers whole, and no default of null.
+    """Restore large integers that FastAPI converted to floats, and remove defaults of null.
 
-    FastAPI makes floats of the integers, which are beyond 64 bits. A default of null says that a field is optional,
-    which `required` says already, and is wrong for one that is never null.
+    A default of null only marks a field as optional, as `required` already does, and is wrong for a field that is never
+    null.
     """
-    for inner in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+    for inner in _parts(schema):
         _correct_values(inner)
     if isinstance(schema, dict):
         if schema.get("maximum") == float(STORABLE.integers_below):

@@ -1,10 +1,10 @@
-"""What can be wrong with a request that no use case knows of: one class each, with its code and its HTTP status."""
+"""Errors of HTTP requests themselves, with their codes and statuses."""
 
 from perdure.errors import Conflict, Invalid
 
 
 class BrokenJson(Invalid):
-    """The body is not JSON at all."""
+    """The body is not JSON."""
 
     code = "broken_json"
     title = "Broken JSON"
@@ -12,7 +12,7 @@ class BrokenJson(Invalid):
 
 
 class BrokenRequest(Invalid):
-    """What was sent is not HTTP."""
+    """The received bytes are not an HTTP request."""
 
     code = "broken_request"
     title = "Broken request"
@@ -20,7 +20,7 @@ class BrokenRequest(Invalid):
 
 
 class NoSuchMethod(Invalid):
-    """The path is there, and cannot be used like that."""
+    """The path exists, but does not support the method."""
 
     code = "no_such_method"
     title = "No such method"
@@ -28,7 +28,7 @@ class NoSuchMethod(Invalid):
 
 
 class Stale(Conflict):
-    """It is not what the client has seen, as its If-Match tells."""
+    """`If-Match` does not match the current ETag."""
 
     code = "stale"
     title = "Stale"
@@ -36,7 +36,7 @@ class Stale(Conflict):
 
 
 class TooLarge(Invalid):
-    """More than we read."""
+    """The request exceeds a size limit."""
 
     code = "too_large"
     title = "Too large"
@@ -44,7 +44,7 @@ class TooLarge(Invalid):
 
 
 class WrongType(Invalid):
-    """Not JSON."""
+    """The media type of the body is not JSON."""
 
     code = "wrong_media_type"
     title = "Wrong media type"

@@ -1,4 +1,4 @@
-"""Runs the application: binds the address, serves until a signal comes, and gives all goals back before it ends."""
+"""Runs the server: binds the address, serves until a signal arrives, and releases all goals at the end."""
 
 import asyncio
 import logging
@@ -20,13 +20,13 @@ from perdure.app.goals.retention import Retention
 from perdure.app.home.system import SystemClock
 from perdure.app.workers.server_worker import ServerWorker, WakeCli
 from perdure.errors import Invalid, Unavailable
+from perdure.file_limit import raise_file_limit
 from perdure.interfaces.api.app import make_app
 from perdure.interfaces.api.auth.server_access import LOCAL, ServerAccess
-from perdure.interfaces.api.connections import Ending, Lines
+from perdure.interfaces.api.connections import CloseCode, LiveConnections
 from perdure.interfaces.api.dependencies import Surface
 from perdure.interfaces.api.protocols.config import Config
-from perdure.interfaces.api.protocols.connections import Connections
-from perdure.tools.exec.descriptors import raise_file_limit
+from perdure.interfaces.api.protocols.connection_limit import ConnectionLimit
 
 PORT = 8733
 FRAME_BYTES = 256 * 1024
@@ -37,7 +37,7 @@ _ROTATION_S = 0.5
 _PAUSE_S = 1.0
 _BACKLOG = 2048
 _SEND_BUFFER_BYTES = 256 * 1024
-"""What the system keeps for a client that does not read; left to itself it grows to several mebibytes."""
+"""The size of the kernel's send buffer of a connection; by default it grows to several mebibytes."""
 _TICKS_PER_SECOND = 10
 _NAME = re.compile(r"[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]")
 
@@ -46,15 +46,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Address:
-    """Where the server listens, and under which names it answers."""
+    """The address and host names of a server, and its limits for connections."""
 
     host: str = "127.0.0.1"
     port: int = PORT
     is_exposed: bool = False
-    """Said on purpose when the host is one that other machines can reach."""
+    """Explicit permission for a host that other machines can reach."""
     names: Sequence[str] = ()
     heartbeat_s: float = HEARTBEAT_S
-    """So often every socket is asked whether it is still there, and has so long to answer."""
+    """The interval of pings on sockets, and the timeout of their pongs."""
     patience_s: float = PATIENCE_S
     """Timeout for a client to send a whole request, or to read a part of the response."""
     most_connections: int | None = None
@@ -66,7 +66,7 @@ class Address:
 
     @property
     def shown(self) -> str:
-        """The name in the URL that is printed: one that leads to where we listen."""
+        """The host in the printed URL."""
         if not self.is_local and self.names:
             return self.names[-1]
         known = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "localhost": "127.0.0.1"}  # noqa: S104 (compared, not bound)
@@ -76,23 +76,23 @@ class Address:
         return f"[{self.host}]" if ":" in self.host else self.host
 
     def all_names(self) -> tuple[str, ...]:
-        """Return every name and address that we answer to."""
+        """Return all accepted host names and addresses."""
         reached = () if self.host in ("0.0.0.0", "::") else (self._own(),)  # noqa: S104 (compared, not bound)
         return tuple(dict.fromkeys((*LOCAL, *reached, *self.names)))
 
 
 def bind(address: Address) -> socket.socket:
-    """Listen at an address; port 0 takes a free one.
+    """Listen on an address; port 0 selects a free one.
 
     Raises: Invalid when other machines could reach it without `--expose`; Unavailable when it is in use.
     """
     for name in address.names:
         if not _NAME.fullmatch(name):
-            raise Invalid(f"{name!r} is not the name of a machine: a name without scheme and port was expected.")
+            raise Invalid(f"Invalid host name {name!r}: expected a name without scheme and port.")
     if not address.is_local and not address.is_exposed:
         raise Invalid(
-            f"{address.host} can be reached by other machines, and the connection is not encrypted. Give --expose too"
-            " if that is what you want; every client still needs the token."
+            f"{address.host} can be reached by other machines, and the connection is not encrypted. Use --expose to"
+            " allow this; every client still needs the token."
         )
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named: else asyncio leaves Nagle on
@@ -104,13 +104,13 @@ def bind(address: Address) -> socket.socket:
     except (OSError, OverflowError) as error:
         listener.close()
         why = getattr(error, "strerror", None) or str(error)
-        raise Unavailable(f"{address.host}:{address.port} cannot be listened at: {why}. Try --port 0.") from error
+        raise Unavailable(f"Cannot listen on {address.host}:{address.port}: {why}. Try --port 0.") from error
     listener.setblocking(False)
     return listener
 
 
 class _Server(uvicorn.Server):
-    """Says when it listens; signals are for others to hear."""
+    """A uvicorn server that sets an event when it listens, and does not handle signals."""
 
     config: Config
 
@@ -121,18 +121,18 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         for listener in sockets or ():
-            listener.listen(_BACKLOG)  # asyncio takes one number for what the system queues and what it accepts at once
+            listener.listen(_BACKLOG)  # asyncio uses one number for the queue and for the accepts in one turn
         self.listens.set()
 
     async def on_tick(self, counter: int) -> bool:
         """See uvicorn.Server.on_tick, which is called ten times a second."""
         if counter % _TICKS_PER_SECOND == 0:
-            self.config.connections.end_closing()
+            self.config.connection_limit.end_closing()
         return await super().on_tick(counter)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave signals alone: we end after uvicorn, and have to hear them until then."""
+        """Do nothing: `serve` handles signals, also after uvicorn has stopped."""
         yield
 
 
@@ -144,8 +144,8 @@ class Running:
     surface: Surface
     ended: "asyncio.Task[None]"
     end: Callable[[], None]
-    """Begins to end: what is asked for from now on is refused, and open connections are told."""
-    connections: Connections
+    """Starts the shutdown: new requests are rejected, and open connections are closed."""
+    connections: ConnectionLimit
 
     def login_url(self) -> str:
         """Return a URL that logs a browser in, once."""
@@ -154,7 +154,7 @@ class Running:
 
 @asynccontextmanager
 async def running(p: Perdure, address: Address) -> AsyncIterator[Running]:
-    """Serve a home for the time of the block; when it ends, all goals are given back.
+    """Serve a home inside the block; at its end, all goals are released.
 
     Raises: Invalid; Unavailable; Denied and Damaged when the token cannot be read.
     """
@@ -169,7 +169,7 @@ async def running(p: Perdure, address: Address) -> AsyncIterator[Running]:
         ended = asyncio.create_task(server.serve([listener]))
 
         def end() -> None:
-            _end(surface, Ending.SHUTDOWN)
+            _end(surface, CloseCode.SHUTDOWN)
             server.should_exit = True
 
         listens = asyncio.create_task(has_begun.wait())
@@ -177,7 +177,7 @@ async def running(p: Perdure, address: Address) -> AsyncIterator[Running]:
             await asyncio.wait({ended, listens}, return_when=asyncio.FIRST_COMPLETED)
             url = f"http://{address.shown}:{port}"
             log.info("perdure %s serves %s at %s", __version__, p.settings.home, url)
-            yield Running(url, surface, ended, end, config.connections)
+            yield Running(url, surface, ended, end, config.connection_limit)
         finally:
             listens.cancel()
             end()
@@ -187,16 +187,16 @@ async def running(p: Perdure, address: Address) -> AsyncIterator[Running]:
 
 
 async def serve(p: Perdure, address: Address, on_start: Callable[[Running], None], on_wait: Callable[[], None]) -> int:
-    """Serve a home until a signal comes; a second one ends the steps that still run. Return how many goals had one.
+    """Serve a home until a signal arrives; a second signal ends running steps. Return the number of interrupted goals.
 
-    `on_wait` is called at the end, before running steps are waited for.
+    `on_wait` is called if the shutdown waits for running steps.
 
     Raises: as `running`.
     """
     raise_file_limit()
     with _signals() as heard:
         async with running(p, address) as server:
-            heard.then(server.end, server.surface.worker.hurry)
+            heard.then(server.end, server.surface.worker.end_wait)
             on_start(server)
             await asyncio.wait({server.ended})
             if server.surface.worker.is_busy:
@@ -205,7 +205,7 @@ async def serve(p: Perdure, address: Address, on_start: Callable[[Running], None
 
 
 class _Heard:
-    """What is done at the first signal, at the second, and so on; those that came before it was said count too."""
+    """Calls one function at the first signal, the next at the second, and so on; earlier signals count, too."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -224,7 +224,7 @@ class _Heard:
 
 @contextmanager
 def _signals() -> Iterator[_Heard]:
-    """Hear Ctrl-C and SIGTERM for the time of the block."""
+    """Handle Ctrl-C and SIGTERM inside the block."""
     loop, heard, kinds = asyncio.get_running_loop(), _Heard(), (signal.SIGINT, signal.SIGTERM)
     before = [signal.getsignal(kind) for kind in kinds]
     for kind in kinds:
@@ -237,53 +237,53 @@ def _signals() -> Iterator[_Heard]:
             signal.signal(kind, handler)
 
 
-def _end(surface: Surface, why: Ending) -> None:
-    surface.lines.end_all(why)
+def _end(surface: Surface, why: CloseCode) -> None:
+    surface.connections.end_all(why)
     surface.p.goals.feed.wake_all()
 
 
-async def kept_up(chore: Callable[[], Awaitable[None]], pause_s: float = _PAUSE_S) -> None:
-    """Do a chore until it is done; a mistake of ours in it is logged, and does not end it for good."""
+async def keep_up(chore: Callable[[], Awaitable[None]], pause_s: float = _PAUSE_S) -> None:
+    """Run a background task to its end; after an unexpected error, log it and restart the task."""
     while True:
         try:
             return await chore()
         except Exception:
-            log.exception("a chore of the server failed, and is begun again")
+            log.exception("a background task of the server failed; restarting it")
             await asyncio.sleep(pause_s)
 
 
 async def _watch_token(surface: Surface) -> None:
-    """End every open connection when the token was changed, and those of a login session when it has ended."""
+    """Close all connections when the token is rotated, and those of a login session when it ends."""
     token = surface.access.token.read()
     while True:
         await asyncio.sleep(_ROTATION_S)
-        if surface.lines.end_sessions(surface.access.sessions.is_open):
+        if surface.connections.end_sessions(surface.access.sessions.is_open):
             surface.p.goals.feed.wake_all()
         if (now := surface.access.token.read()) != token:
             token = now
-            _end(surface, Ending.TOKEN)
+            _end(surface, CloseCode.TOKEN)
 
 
 async def _run_goals(worker: ServerWorker, listens: asyncio.Event) -> None:
-    """Run goals once the server listens: a goal that kills it does not keep it from answering before."""
+    """Run goals after the server listens, so that it answers requests even if a goal then kills it."""
     await listens.wait()
     await worker.run()
 
 
 @asynccontextmanager
 async def _working(p: Perdure, access: ServerAccess, listens: asyncio.Event) -> AsyncIterator[Surface]:
-    """Run goals for the time of the block; at its end all goals are released."""
+    """Run goals inside the block; at its end, all goals are released."""
     wakes = WakeCli(frozenset(p.settings.flows)) if p.settings.wake_cli_goals else None
     clock = SystemClock()
     worker = ServerWorker(p.goals, p.keys, clock, wakes=wakes)
-    surface = Surface(p, worker, access, Lines())
+    surface = Surface(p, worker, access, LiveConnections())
     retention = Retention(p.goals, clock, p.settings.keep_days)
     work = (partial(_run_goals, worker, listens), partial(_watch_token, surface), retention.run)
-    chores = [asyncio.create_task(kept_up(chore)) for chore in work]
+    chores = [asyncio.create_task(keep_up(chore)) for chore in work]
     try:
         yield surface
     finally:
-        _end(surface, Ending.SHUTDOWN)
+        _end(surface, CloseCode.SHUTDOWN)
         await surface.worker.close()
         for chore in chores:
             chore.cancel()

@@ -1,4 +1,4 @@
-"""The command line. `main` is what the program `perdure` calls."""
+"""The command line. `main` is the entry point of the program `perdure`."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from perdure import __version__
 
 
 def main() -> None:
-    """Answer `perdure --version` at once, without importing anything; hand the rest to the commands."""
+    """Print the version without importing anything, or run a command."""
     arguments = sys.argv[1:]
     if arguments in (["--version"], ["-V"]):
         os.write(1, f"perdure {__version__}\n".encode())

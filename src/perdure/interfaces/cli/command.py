@@ -1,4 +1,4 @@
-"""How a function becomes a command: the options that every command has, and the call itself."""
+"""Registers functions as commands, with the options that every command has, and runs them."""
 
 import asyncio
 import contextlib
@@ -17,30 +17,32 @@ from typing import Annotated, Any
 import typer
 
 from perdure.errors import Invalid
-from perdure.interfaces.cli.command_result import Answer, print_answer
+from perdure.interfaces.cli.command_result import CommandResult, print_result
 from perdure.interfaces.cli.logs import start_logging
 from perdure.interfaces.cli.shell_hints import pasteable
 from perdure.interfaces.cli.signals import interrupted_code
-from perdure.kernel.calls.tasks import end_tasks
 from perdure.settings import Settings, load_settings
+from perdure.tasks import end_tasks
 
 log = logging.getLogger(__name__)
 
 _REST_S = 1.0
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-Home = Annotated[str | None, typer.Option("--home", metavar="FOLDER", help="The home to use, instead of PERDURE_HOME.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say on standard error what is being done.")]
+Home = Annotated[
+    str | None, typer.Option("--home", metavar="FOLDER", help="The home (default: PERDURE_HOME, or ~/.perdure).")
+]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print the log on standard error.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
-NoInput = Annotated[bool, typer.Option("--no-input", help="Never ask; fail instead.")]
+NoInput = Annotated[bool, typer.Option("--no-input", help="Never ask questions; fail instead.")]
 
 Imports = Annotated[
     list[str] | None,
     typer.Option(
         "--import",
         metavar="MODULE",
-        help="A module that defines flows, instead of the setting `imports`; looked for in the current folder last."
-        " May be given several times.",
+        help="A module that defines flows, on the Python path or in the current folder (default: setting `imports`)."
+        " May be repeated.",
     ),
 ]
 """The option of commands that run the code of flows."""
@@ -50,13 +52,13 @@ Url = Annotated[
     typer.Option(
         "--url",
         metavar="URL",
-        help="Work with this server instead of a home, with the token in PERDURE_TOKEN; default: PERDURE_URL.",
+        help="Use this server instead of a home (default: PERDURE_URL). PERDURE_TOKEN must be its token.",
     ),
 ]
-"""The option of commands that can work with a server, and of those beside them that say why they cannot."""
+"""The option of commands that work with a server, and of commands that reject it with an explanation."""
 URL_VARIABLE = "PERDURE_URL"
-AT_HOME = "It is not available with a server yet: run it where the home is."
-"""Why a command does not work with a server that could."""
+AT_HOME = "This command does not work with a server yet: run it on the machine of the home."
+"""The explanation of commands that do not support a server yet."""
 
 COMMON = {"json": Json, "home": Home, "verbose": Verbose, "debug": Debug, "no_input": NoInput}
 
@@ -71,22 +73,22 @@ class Options:
     debug: bool
     no_input: bool
     imports: tuple[str, ...] = ()
-    """Modules that define flows, given to a command that runs the code of flows."""
+    """The modules of --import, for commands that run the code of flows."""
     url: str | None = None
-    """The server to work with, where a flag names one."""
+    """The server of --url; None without the option."""
     server: str | None = None
-    """The server to work with, from the flag or else from the environment; None for a home."""
+    """The server of --url or of the environment; None for a home."""
 
     def settings(self) -> Settings:
-        """Load the settings, with the flags of this call on top."""
+        """Load the settings; the options of this call take precedence."""
         return load_settings({"home": self.home, "imports": ",".join(self.imports)})
 
 
-Command = Callable[..., Coroutine[Any, Any, Answer]]
+Command = Callable[..., Coroutine[Any, Any, CommandResult]]
 
 
 def group(about: str) -> typer.Typer:
-    """Return an empty group, which shows its help when it is called alone."""
+    """Return an empty group of commands, which prints its help without a command."""
     return typer.Typer(
         help=about,
         no_args_is_help=True,
@@ -98,10 +100,10 @@ def group(about: str) -> typer.Typer:
 def command(
     app: typer.Typer, name: str, *, runs_flows: bool = False, server: bool | str | None = None
 ) -> Callable[[Command], Command]:
-    """Register an async function, which gets `Options` first and returns an `Answer`, as a command.
+    """Register an async function, which gets `Options` first and returns a `CommandResult`, as a command.
 
-    A command that runs the code of flows has the option `--import` too. One with `server` has `--url`: True when it
-    works with a server, otherwise the sentence that says why it does not.
+    With `runs_flows`, the command has the option `--import`. With `server`, it has `--url`: True if it works with a
+    server, otherwise a sentence that explains why it does not.
     """
 
     def register(fn: Command) -> Command:
@@ -109,11 +111,11 @@ def command(
         def call(**arguments: Any) -> None:
             imports = _imports(arguments.pop("imports", None))
             url = arguments.pop("url", None)
-            given = {option: arguments.pop(option) for option in COMMON}
-            named = None if server is None else _server(url, given["home"], server)
+            common_values = {option: arguments.pop(option) for option in COMMON}
+            named = None if server is None else _server(url, common_values["home"], server)
             if named is not None and imports:
-                raise Invalid("--import is for flows that run in this process; with a server, leave it out.")
-            options = Options(**given, imports=imports, url=url, server=named)
+                raise Invalid("--import applies to flows that run in this process; omit it with a server.")
+            options = Options(**common_values, imports=imports, url=url, server=named)
             raise typer.Exit(_call(fn, name, options, arguments))
 
         own = list(inspect.signature(fn).parameters.values())[1:]
@@ -142,16 +144,16 @@ def command(
 def with_options(
     name: str, options: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Any] = dict
 ) -> Callable[[Command], Command]:
-    """Give a command options that it shares with others; it gets what `read` makes of their values as `name`.
+    """Add shared options to a command, which gets `read(values)` as the argument `name`.
 
-    An option that is not given is None.
+    The value of an unset option is None.
     """
 
     def add(fn: Command) -> Command:
         @functools.wraps(fn)
-        async def call(common: Options, **arguments: Any) -> Answer:
-            given = {option: arguments.pop(option, None) for option in options}
-            return await fn(common, **{name: read(given)}, **arguments)
+        async def call(common: Options, **arguments: Any) -> CommandResult:
+            values = {option: arguments.pop(option, None) for option in options}
+            return await fn(common, **{name: read(values)}, **arguments)
 
         own = [each for each in inspect.signature(fn).parameters.values() if each.name != name]
         shared = [
@@ -165,31 +167,31 @@ def with_options(
 
 
 def server_of(url: str | None, home: str | None) -> str | None:
-    """Return the server that a call names, by its flag or else by the environment; None when it names a home."""
+    """Return the server of --url or of the environment; None for a home."""
     return url if url is not None or home is not None else os.environ.get(URL_VARIABLE) or None
 
 
 def _server(url: str | None, home: str | None, works: bool | str) -> str | None:
-    """Return the server that a call is for, if it is for one: a flag counts more than the environment.
+    """Return the server of a call, or None; --url and --home take precedence over the environment.
 
     Raises: Invalid when a home is named too, or the command does not work with a server.
     """
     if url is not None and home is not None:
-        raise Invalid("Give --url or --home, not both: a command works with a server, or with a home on this machine.")
+        raise Invalid("Use --url or --home, not both: a command works with a server, or with a home on this machine.")
     if url is not None and not url.strip():
-        raise Invalid("--url is empty. Expected a server such as http://127.0.0.1:8733.")
+        raise Invalid("--url is empty; expected a server such as http://127.0.0.1:8733.")
     named = server_of(url, home)
     if named is not None and isinstance(works, str):
-        where = "Leave out --url" if url is not None else f"Give --home, or unset {URL_VARIABLE}"
+        where = "Omit --url" if url is not None else f"Use --home, or unset {URL_VARIABLE}"
         raise Invalid(f"{works} {where}.")
     return named
 
 
-def _imports(given: list[str] | None) -> tuple[str, ...]:
-    """Return the modules that were named, and let them be found in the current folder if nowhere else."""
-    if given and (here := str(Path.cwd())) not in sys.path:
+def _imports(modules: list[str] | None) -> tuple[str, ...]:
+    """Return the modules of --import, after adding the current folder as the last place of the search path."""
+    if modules and (here := str(Path.cwd())) not in sys.path:
         sys.path.append(here)
-    return tuple(given or ())
+    return tuple(modules or ())
 
 
 def _call(fn: Command, name: str, options: Options, arguments: dict[str, Any]) -> int:
@@ -200,15 +202,15 @@ def _call(fn: Command, name: str, options: Options, arguments: dict[str, Any]) -
     except (KeyboardInterrupt, asyncio.CancelledError):
         code = interrupted_code()
         with contextlib.suppress(OSError):  # a terminal that has gone
-            print("Interrupted." if code else "Ended while starting.", file=sys.stderr, flush=True)
+            print("Interrupted." if code else "Stopped while starting.", file=sys.stderr, flush=True)
         return code
-    print_answer(replace(answer, data=_with_options(answer.data, options)), as_json=options.json)
+    print_result(replace(answer, data=_with_options(answer.data, options)), as_json=options.json)
     log.info("%s: exit %d after %.3f s", name, answer.exit_code, time.monotonic() - start)
     return answer.exit_code
 
 
-def _run(command: Coroutine[Any, Any, Answer]) -> Answer:
-    """Run a command to its end, and what it has left behind for a short time only: the code of a flow may never end."""
+def _run(command: Coroutine[Any, Any, CommandResult]) -> CommandResult:
+    """Run a command, then wait a short time for tasks that it left behind: the code of a flow may never end."""
     runner = asyncio.Runner()
     try:
         return runner.run(command)
@@ -222,12 +224,12 @@ async def _end_rest() -> None:
         from perdure.app.home.system import keep_for_ever
 
         keep_for_ever(task)
-    # A thread cannot be ended. Closing the loop would wait for those of its executor; see `main` for the rest.
+    # A thread cannot be ended, and closing the loop would wait for those of its executor; `main` handles them.
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
 
 
 def _with_options(data: Mapping[str, Any], options: Options) -> Mapping[str, Any]:
-    """Return the data of an answer with the options of this call in the next commands of each goal."""
+    """Return the data with the options of this call added to the next commands of each goal."""
     is_needed = options.home is not None or options.url is not None or options.imports
     if not is_needed or not ("next" in data or "goals" in data):
         return data

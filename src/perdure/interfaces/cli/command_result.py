@@ -1,4 +1,4 @@
-"""What a command answers, and how an answer is printed: one JSON object, a table for a person, or plain lines."""
+"""The result of a command, and its output: one JSON object, or texts and tables for a person."""
 
 import contextlib
 import json
@@ -32,33 +32,33 @@ class Table:
     rows: Sequence[Sequence[str]]
     whole: Sequence[str] = ()
     is_fitted: bool = False
-    """Whether the rows fit the terminal as they are, one line each. One of a single cell is a note on the row above."""
+    """Whether the rows already fit the terminal, one line each. A row of a single cell is a note on the row above."""
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What a command found out: `data` for programs, `parts` for people, and how it ended."""
+class CommandResult:
+    """The result of a command: `data` for programs, `parts` for people, and the exit code."""
 
     data: Mapping[str, Any]
     parts: Sequence[str | Table] = field(default=())
     exit_code: int = 0
     fault: str | None = None
-    """What is wrong with what is shown; printed on standard error after it."""
-    is_told: bool = False
-    """Whether programs have read the data already, while the command ran."""
+    """An error about the shown data; printed on standard error after it."""
+    is_printed: bool = False
+    """Whether the data was already printed while the command ran."""
     is_one_line: bool = False
-    """Whether the JSON is printed in one line: it is read while the command runs, and ends with the line."""
+    """Whether the JSON is printed on one line, for a program that reads it while the command runs."""
 
 
-def print_answer(answer: Answer, *, as_json: bool) -> None:
-    """Print an answer on standard output.
+def print_result(answer: CommandResult, *, as_json: bool) -> None:
+    """Print a result on standard output.
 
-    Raises: Unavailable when that cannot be written; BrokenPipeError when the reader has closed the pipe.
+    Raises: Unavailable when it cannot be written; BrokenPipeError when the reader has closed the pipe.
     """
     try:
         if not as_json:
             print_parts(answer.parts)
-        elif not answer.is_told:
+        elif not answer.is_printed:
             print(json.dumps(answer.data) if answer.is_one_line else to_json(answer.data))
         sys.stdout.flush()
         if answer.fault is not None:
@@ -80,7 +80,7 @@ def print_parts(parts: Sequence[str | Table]) -> None:
 
 
 def to_json(data: Mapping[str, Any]) -> str:
-    """The one JSON form of the command line; text that is not valid Unicode is escaped."""
+    """Return the JSON text of the command line; all non-ASCII characters are escaped."""
     return json.dumps(data, indent=2, ensure_ascii=True)
 
 
@@ -99,7 +99,7 @@ def print_table(table: Table, stream: TextIO) -> None:
 
 
 def _least_width(table: Table) -> int:
-    """Return how many columns of a terminal a table needs at least, with enough left of each column to read it."""
+    """Return the minimum width at which every column of a table stays readable."""
     least = [
         max(len(cell) if header in table.whole else min(len(cell), _READABLE) for cell in cells)
         for header, *cells in zip(table.headers, table.headers, *table.rows, strict=True)
@@ -108,7 +108,7 @@ def _least_width(table: Table) -> int:
 
 
 def _print_narrow(table: Table, stream: TextIO) -> None:
-    """Print each row as a few lines: what must be whole first, the rest below, each with its name."""
+    """Print each row as a few lines: the whole columns first, then the others with their names."""
     for row in table.rows:
         cells = dict(zip(table.headers, row, strict=True))
         if first := " ".join(cells[name] for name in table.whole if cells[name]):
@@ -135,7 +135,9 @@ def _print_fitted(table: Table, stream: TextIO) -> None:
     rows = [row for row in table.rows if len(row) > 1]
     widths = [max(map(width_of, cells)) for cells in zip(table.headers, *rows, strict=True)]
     for row in (table.headers, *table.rows):
-        style = "bold" if row is table.headers else "dim" if len(row) == 1 else ""
+        style = "dim" if len(row) == 1 else ""
+        if row is table.headers:
+            style = "bold"
         line = Text(style=style, no_wrap=True)
         for cell, width in zip(row, widths, strict=False):
             line.append(cell, style=_STYLES.get(cell.partition(":")[0], "") if len(row) > 1 else "")

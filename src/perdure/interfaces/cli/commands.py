@@ -1,4 +1,4 @@
-"""The tree of commands: noun, then verb."""
+"""The tree of commands."""
 
 import functools
 import importlib
@@ -16,6 +16,7 @@ _HERE = "perdure.interfaces.cli"
 COMMANDS: Mapping[str, str] = {
     "new": "forge.new",
     "run": "goals.run",
+    "chat": "chat.chat",
     "serve": "home.serve",
     "doctor": "home.doctor",
     "demo": "demo",
@@ -25,24 +26,24 @@ GROUPS: Mapping[str, tuple[str, str]] = {
         "goals.goal",
         "Goals: show, watch, resume, retry, decide, signal, fork, compare, export, cancel and delete them.",
     ),
-    "memory": ("memory.memory", "The memory: add records, find related history, keep the log in order."),
-    "bot": ("forge.bot", "Bots: look at them, explain them, take changes back, take them along."),
-    "draft": ("forge.draft", "Interviews that are not finished: list, show, go on, delete."),
+    "memory": ("memory.memory", "The memory: add records, find related history, maintain the log."),
+    "bot": ("forge.bot", "Bots: show, explain, roll back, verify, export, import and delete them."),
+    "draft": ("forge.draft", "Unfinished interviews: list, show, resume and delete them."),
     "skill": ("forge.skill", "Skills: list, show, create, edit and validate them."),
-    "choice": ("forge.choice", "What was chosen for earlier bots, for suggestions: list, remove, clear."),
-    "model": ("home.model", "Models: list them, try one, store keys, choose the default."),
-    "token": ("home.token", "The token that programs show to the server, and URLs for browsers."),
-    "db": ("home.db", "The database: migrate, look, verify, back up, restore."),
-    "config": ("home.config", "The settings and where each came from."),
+    "choice": ("forge.choice", "Past answers, kept as suggestions for new bots: list, remove and clear them."),
+    "model": ("home.model", "Models: list and test them, store keys, set the default."),
+    "token": ("home.token", "The access token for programs, and login URLs for browsers."),
+    "db": ("home.db", "The database: migrate, show, verify, back up and restore it."),
+    "config": ("home.config", "The settings and their origins."),
 }
-"""Where each lives. A module is imported when it is put into the tree, because start-up time is a feature."""
+"""The module of each command. A module is imported only when its command is built, to keep the start-up fast."""
 
 
 @functools.lru_cache
 def build(only: str | None = None) -> TyperGroup:
-    """Put all commands together; when the first word of a call is known, only what that word names.
+    """Build the tree of commands; with the first word of a call, only that command or group.
 
-    Typer takes longer to examine the commands than a short one takes to run: a process that calls several keeps them.
+    The result is cached: inspecting the commands takes Typer longer than a short command takes to run.
     """
     is_wanted = {only} if only in COMMANDS or only in GROUPS else {*COMMANDS, *GROUPS}
     app = group("A home for AI agents that cannot lose their work.")

@@ -1,4 +1,4 @@
-"""The edge of the command line: every error becomes one sentence, or one JSON object, and an exit code."""
+"""The error boundary of the command line: prints every error as text or one JSON object, with an exit code."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ from perdure.moments import iso
 log = logging.getLogger(__name__)
 _FLAGS = ("--json", "--verbose", "-v", "--debug", "--no-input")
 _WITH_VALUE = ("--home", "--url")
-logging.getLogger("perdure").addHandler(logging.NullHandler())  # until the command has set up its own
+logging.getLogger("perdure").addHandler(logging.NullHandler())  # until the command sets up its own handlers
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -35,11 +35,11 @@ def run(arguments: Sequence[str]) -> int:
     as_json, is_debugging, begun_s = "--json" in flags, "--debug" in flags, time.perf_counter()
     try:
         with stop_between_writes():
-            return _invoke(_common_last(arguments))
+            return _invoke(*_split_command(_common_last(arguments)))
     except PerdureError as error:
         if is_debugging:
             traceback.print_exc()
-        return _tell(error, begun_s, as_json=as_json)
+        return _report(error, begun_s, as_json=as_json)
     except (KeyboardInterrupt, asyncio.CancelledError, typer.Abort):
         return _interrupted()
     except BrokenPipeError:
@@ -48,11 +48,11 @@ def run(arguments: Sequence[str]) -> int:
         log.exception("internal error")
         if is_debugging:
             traceback.print_exc()
-        return _tell(_meant_by(error), begun_s, as_json=as_json)
+        return _report(_as_perdure_error(error), begun_s, as_json=as_json)
 
 
-def _meant_by(error: Exception) -> PerdureError:
-    """Return what is said of an error that nothing has expected."""
+def _as_perdure_error(error: Exception) -> PerdureError:
+    """Return the error that is reported for an unexpected exception."""
     if isinstance(error, OSError) and has_no_descriptors(error):
         return from_os_error("The command cannot continue", error)
     if isinstance(error, FileNotFoundError) and _is_folder_gone():
@@ -69,13 +69,21 @@ def _is_folder_gone() -> bool:
 
 
 def _common_last(arguments: Sequence[str]) -> list[str]:
-    """Let the options that every command has stand in front of it too: `perdure --json db status`."""
+    """Move common options from the front to the end, so that `perdure --json db status` works."""
     rest, moved = list(arguments), list[str]()
     while rest and rest[0].partition("=")[0] in (*_FLAGS, *_WITH_VALUE):
         takes_value = rest[0] in _WITH_VALUE and len(rest) > 1
         moved += [rest.pop(0), *([rest.pop(0)] if takes_value else [])]
     end = rest.index("--") if "--" in rest else len(rest)
     return [*rest[:end], *moved, *rest[end:]] if rest else moved
+
+
+def _split_command(arguments: list[str]) -> tuple[list[str], list[str] | None]:
+    """Split the words of `perdure run` at the first `--`: what follows is a command, and none of it an option."""
+    if "--" not in arguments or _first_word(arguments) != "run":
+        return arguments, None
+    at = arguments.index("--")
+    return arguments[:at], arguments[at + 1 :]
 
 
 def leave_quietly() -> int:
@@ -85,22 +93,23 @@ def leave_quietly() -> int:
 
 
 def _open_streams() -> None:
-    """Make sure that there is something to write to, and that no name of a file can break it."""
+    """Replace closed output streams, and escape characters that a stream cannot encode."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 (for as long as we live)
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 (open until the process ends)
         elif isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
-def _invoke(arguments: Sequence[str]) -> int:
+def _invoke(arguments: list[str], argv: list[str] | None) -> int:
+    """Call a command; `argv` is what it is to run, if that was given behind `--`."""
     try:
-        code = build(_first_word(arguments))(args=list(arguments), prog_name="perdure", standalone_mode=False)
+        code = build(_first_word(arguments))(args=arguments, prog_name="perdure", standalone_mode=False, obj=argv)
         sys.stdout.flush()
     except typer.TyperException as error:
         if not error.format_message():
-            return Invalid.exit_code  # the help was shown, and says it all
+            return Invalid.exit_code  # the help was printed
         raise Invalid(_one_sentence(error)) from error
     return int(code or 0)
 
@@ -111,7 +120,7 @@ def _first_word(arguments: Sequence[str]) -> str | None:
 
 
 def _typed_words() -> list[str]:
-    """Return what a person has typed so far after the program's name, when the shell asks what could follow."""
+    """Return the words after the program's name on a command line that the shell completes."""
     return (os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS", "")).split()[1:]
 
 
@@ -129,17 +138,17 @@ def _one_sentence(error: typer.TyperException) -> str:
     return f"{message}. Try `{path} --help`."
 
 
-def _told_lines(error: PerdureError) -> Iterator[str]:
-    """Write an error for a person: on a terminal, a command at its end is on a line of its own."""
+def _error_lines(error: PerdureError) -> Iterator[str]:
+    """Yield the lines of an error for a person; on a terminal, a command at its end gets its own line."""
     detail = lines(error.detail)
     said = command_below(detail) if sys.stderr.isatty() else detail
     yield wrapped_for(f"perdure: {said}", sys.stderr)
     for each in error.errors:
-        if each != error.detail:
+        if each not in error.detail:
             yield wrapped_for(f"  {lines(each)}", sys.stderr)
 
 
-def _tell(error: PerdureError, begun_s: float, *, as_json: bool) -> int:
+def _report(error: PerdureError, begun_s: float, *, as_json: bool) -> int:
     request_id = str(uuid.uuid4())
     log.warning("exit %d, request %s, %s: %s", error.exit_code, request_id, error.code, error.detail)
     if as_json:
@@ -149,10 +158,10 @@ def _tell(error: PerdureError, begun_s: float, *, as_json: bool) -> int:
             "instance": f"urn:uuid:{request_id}",
             "meta": {"request_id": request_id, "timestamp": now, "response_time_ms": elapsed_ms},
         }
-        with contextlib.suppress(OSError):  # a full disk, a reader who has gone: the exit code still tells
+        with contextlib.suppress(OSError):  # a full disk or a closed pipe: the exit code still reports the error
             print(to_json(problem), flush=True)
     else:
         with contextlib.suppress(OSError):  # a terminal that has gone
-            for line in _told_lines(error):
+            for line in _error_lines(error):
                 print(line, file=sys.stderr)
     return error.exit_code

@@ -1,4 +1,4 @@
-"""Files that commands read and write for the user: written atomically, and read with a size limit."""
+"""Reads files of the user with a size limit, and writes files atomically."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from perdure.files.opening import read_input_file
 
 
 def write_file(path: Path, data: bytes, *, force: bool) -> None:
-    """Write a file that is there wholly or not at all.
+    """Write a file completely or not at all.
 
     Raises: Conflict when it is there and not to be replaced; Denied; Unavailable.
     """
@@ -20,12 +20,12 @@ def write_file(path: Path, data: bytes, *, force: bool) -> None:
 
 @contextmanager
 def new_file(path: Path, *, force: bool) -> Iterator[PartFile]:
-    """Give a part of a file to write to; it gets its name when the block ends, with `force` in place of what has it.
+    """Yield a temporary file to write to; it gets its name when the block ends, and replaces a file with `force`.
 
-    Raises: Conflict when it is there and not to be replaced; Denied; Unavailable.
+    Raises: Conflict when the file exists and `force` is not set; Denied; Unavailable.
     """
     if path.is_dir():
-        raise Conflict(f"{path} is a folder; a file was expected.")
+        raise Conflict(f"{path} is a folder, not a file.")
     if path.exists() and not force:
         raise _taken(path)
     try:
@@ -42,7 +42,7 @@ def new_file(path: Path, *, force: bool) -> Iterator[PartFile]:
 
 
 def read_file(path: Path, largest: int) -> bytes:
-    """Read a file, or what a shell hands over as one.
+    """Read a file, or a pipe that a shell passes as a file.
 
     Raises: NotFound; Invalid when it is larger, or not a regular file; Denied
     """
@@ -60,5 +60,5 @@ def read_file(path: Path, largest: int) -> bytes:
 
 
 def _taken(path: Path) -> Conflict:
-    """Return the refusal to replace a file without --force."""
-    return Conflict(f"{path} is there already and was not changed. Choose another name, or give --force.")
+    """Return the error for an existing file without --force."""
+    return Conflict(f"{path} already exists and was not changed. Choose another name, or use --force.")

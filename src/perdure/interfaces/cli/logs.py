@@ -1,4 +1,4 @@
-"""The log of what was done: a file in the home that never grows large, and standard error with --verbose."""
+"""Logging: a rotating file in the home, and standard error with --verbose."""
 
 import logging
 import logging.handlers
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 MAX_BYTES = 1_000_000
 KEPT = 3
 _MISTAKES = "perdure.minds.flow.steps.user_errors"
-"""Who logs the tracebacks of flows and steps, which --debug shows."""
+"""The logger of tracebacks of flows and steps, which --debug prints."""
 _FORMAT = "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
 
 
 class PrivateLog(logging.handlers.RotatingFileHandler):
-    """A rotating file, 0600. It makes no home: as long as there is none, it keeps nothing.
+    """A rotating file with mode 0600. It does not create a home: without one, records are dropped.
 
-    A log that cannot be written never fails the work that it tells of.
+    Errors of the log file are ignored, so that they do not fail the logged work.
     """
 
     def __init__(self, path: Path) -> None:
@@ -40,7 +40,7 @@ class PrivateLog(logging.handlers.RotatingFileHandler):
             super().emit(record)
 
     def _follow(self) -> None:
-        """Open the file anew when another process has moved it aside; a server would write to the old one for days."""
+        """Reopen the file if another process has rotated it; else a server would write to the old one for days."""
         if self.stream is None:
             return
         try:
@@ -52,7 +52,7 @@ class PrivateLog(logging.handlers.RotatingFileHandler):
             self.stream = None
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (the name is logging's)
-        """Stay silent."""
+        """Ignore the error."""
 
     def _open(self) -> TextIOWrapper:
         self._path.parent.mkdir(mode=FOLDER_MODE, exist_ok=True)
@@ -61,7 +61,7 @@ class PrivateLog(logging.handlers.RotatingFileHandler):
 
 
 class SafeFormatter(logging.Formatter):
-    """Writes what others wrote without its control characters: a log is read on terminals."""
+    """Escapes control characters: a log is read on terminals."""
 
     def format(self, record: logging.LogRecord) -> str:
         """See logging.Formatter.format."""
@@ -69,7 +69,7 @@ class SafeFormatter(logging.Formatter):
 
 
 def start_logging(options: "Options") -> None:
-    """Send what `perdure` logs to the file in the home, and to standard error when asked."""
+    """Send log records of `perdure` to the file in the home, and with --verbose to standard error."""
     log = logging.getLogger("perdure")
     log.setLevel(logging.INFO)
     log.propagate = False
@@ -86,7 +86,7 @@ def start_logging(options: "Options") -> None:
         kept = PrivateLog(options.settings().log_file)
     except PerdureError:
         log.addHandler(logging.NullHandler())
-        return  # settings that cannot be read are told by the command itself
+        return  # the command itself reports invalid settings
     formatter = SafeFormatter(_FORMAT, datefmt="%Y-%m-%dT%H:%M:%SZ")
     formatter.converter = time.gmtime
     kept.setFormatter(formatter)
@@ -96,7 +96,7 @@ def start_logging(options: "Options") -> None:
 
 
 def keep_no_log() -> None:
-    """Write nothing into the log of the home from now on; what --verbose says is still said."""
+    """Write nothing into the log of the home from now on; --verbose is not affected."""
     log = logging.getLogger("perdure")
     for kept in [handler for handler in log.handlers if isinstance(handler, PrivateLog)]:
         log.removeHandler(kept)

@@ -1,4 +1,4 @@
-"""Commands that can be pasted as they stand."""
+"""Commands that can be pasted into a shell."""
 
 import shlex
 import shutil
@@ -17,23 +17,23 @@ RUN_FLOWS = frozenset(
     + [("goal", verb) for verb in ("resume", "retry", "fork", "approve", "deny", "answer", "decide", "signal")]
 )
 """The commands that have the option --import."""
-AT_SERVER = ("new", "run", "goal", "memory", "bot", "draft", "choice")
+AT_SERVER = ("new", "chat", "run", "goal", "memory", "bot", "draft", "choice")
 """The commands and groups that have the option --url."""
 
 
 def exact(options: "Options", *words: str) -> str:
-    """Return a command that can be pasted as it stands, for the same home and with the same modules of flows."""
+    """Return a command that can be pasted, for the same home or server and with the same modules of flows."""
     return one_line(shlex.join([*_program(), *_as_given(options, words)]))
 
 
 def pasteable(options: "Options", command: str) -> str:
-    """Return a command of Perdure's for the same home and with the same modules; another one unchanged."""
+    """Return a command of Perdure with the options of this call; any other command unchanged."""
     program, *words = shlex.split(command)
     return shlex.join([program, *_as_given(options, words)]) if program == "perdure" else command
 
 
 def _as_given(options: "Options", words: Sequence[str]) -> list[str]:
-    """Return the words of a command with the options of this call that it needs, too."""
+    """Return the words of a command with the applicable options of this call."""
     home = ["--home", options.home] if options.home is not None else []
     has_url = options.url is not None and words[0] in AT_SERVER
     url = ["--url", str(options.url)] if has_url else []
@@ -44,7 +44,7 @@ def _as_given(options: "Options", words: Sequence[str]) -> list[str]:
 
 
 def _program() -> list[str]:
-    """Return what this program is started by: its name where that finds it, else the path that was typed."""
+    """Return the words that start this program: its name if it is on the PATH, else the typed path."""
     typed = Path(sys.argv[0])
     if typed.name == "__main__.py" and typed.parent.name == "perdure":
         return [sys.executable, "-m", "perdure"]

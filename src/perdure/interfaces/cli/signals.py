@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP: how they end a command, and what a late one does. Imported before all other modules."""
+"""Handles Ctrl-C, SIGTERM and SIGHUP at the start and the end of a command. Imported before all other modules."""
 
 import os
 import signal
@@ -9,11 +9,11 @@ _PATIENCE_S = 2.0
 
 
 def leave_soon(exit_code: int) -> None:
-    """Let a late signal change nothing about how a command ended: all output is written.
+    """Keep the exit code of a finished command when a late signal arrives; all output is written already.
 
-    Python waits for threads that are still at work, such as those of a flow, or a copy of a file. It may do so for a
-    moment only, and a signal ends that at once. It also joins children of `multiprocessing`, which a flow may have left
-    on purpose, for as long as they run; a signal ends that too.
+    At exit, Python waits for running threads, such as those of a flow: here, for a short time only, and a signal ends
+    the wait. It also joins child processes of `multiprocessing`, which a flow may have left on purpose, without a time
+    limit; a signal ends that wait, too.
     """
     has_threads = any(not thread.daemon and thread is not threading.main_thread() for thread in threading.enumerate())
     is_last = not has_threads and not _has_children()
@@ -26,35 +26,35 @@ def leave_soon(exit_code: int) -> None:
 
 
 def _has_children() -> bool:
-    """Tell whether `multiprocessing` has started processes that still run; without it, it is not imported."""
+    """Return whether child processes of `multiprocessing` still run; the module is not imported for that."""
     module = sys.modules.get("multiprocessing")
     return module is not None and bool(module.active_children())
 
 
-_heard: list[int] = []
-"""The signals that have ended the command."""
+_received: list[int] = []
+"""The signals that interrupted the command."""
 
 
 def interrupted_code() -> int:
-    """Return the exit code of a command that a signal has ended: 0 for SIGTERM to a server that is starting.
+    """Return the exit code of an interrupted command: 130, but 0 for SIGTERM to a server that is starting.
 
-    Once it runs, it handles SIGTERM itself, and exits with 0 too.
+    A running server handles SIGTERM itself, and exits with 0, too.
     """
     is_server = _words(sys.argv[1:])[:1] == ["serve"]
-    return 0 if is_server and _heard[-1:] == [signal.SIGTERM] else 130
+    return 0 if is_server and _received[-1:] == [signal.SIGTERM] else 130
 
 
 def _words(arguments: list[str]) -> list[str]:
-    """Return what is neither an option nor the value of --home or --url."""
+    """Return the arguments that are neither options nor values of --home or --url."""
     places = {at + 1 for at, argument in enumerate(arguments) if argument in ("--home", "--url")}
     return [word for at, word in enumerate(arguments) if at not in places and not word.startswith("-")]
 
 
 def end_like_interrupt() -> None:
-    """Let SIGTERM and SIGHUP end the command as Ctrl-C does, unless the parent process has them ignored."""
+    """Let SIGTERM and SIGHUP end the command as Ctrl-C does, unless the parent process ignores them."""
 
     def end(number: int, _frame: object) -> None:
-        _heard.append(number)
+        _received.append(number)
         raise KeyboardInterrupt
 
     for kind in (signal.SIGTERM, signal.SIGHUP):

@@ -1,1 +1,1 @@
-"""The bodies of events, by what they are about. `kernel.events` has all of them."""
+"""The bodies of events: those of calls, and those of goals. `kernel.events` exports all of them."""

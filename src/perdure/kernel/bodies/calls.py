@@ -20,13 +20,15 @@ class ToolCall:
     attempt: int = 1
     until: str | None = None
     by: str | None = None
-    """Who decided it: `person`, `plan`, `flow` or `model:<bot>`; null: as the kind of the goal's mind says."""
+    """Who decided the call: `person`, `plan`, `flow` or `model:<bot>`; null: the decider of the goal's kind of mind."""
     after: str | None = None
     """The call that has to be settled before this one can start."""
     turn: int | None = None
     """The turn of the model that decided it."""
     child: str | None = None
-    """The goal that it starts; the end of that goal is its outcome."""
+    """The id of the child goal that the call starts; the end of that goal is the outcome of the call."""
+    returns: str | None = None
+    """The type of the result of a `once` step, unless it can be null; shown to a person who enters the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class ToolError:
-    """Why a call or a goal failed; what a Python exception adds is null where there was none."""
+    """Why a call or a goal failed. The fields of a Python exception are null if none was raised."""
 
     code: str
     message: str
@@ -63,13 +65,15 @@ class ToolError:
     traceback: str | None = None
     """The user's frames with their source lines, without local variables."""
     retryable: bool | None = None
+    attributes: dict[str, Any] | None = None
+    """The attributes of the exception that are JSON; None without any."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """The outcome of a call; recorded at most once, and what was recorded is never run again.
+    """The outcome of a call. It is recorded at most once, and a call with an outcome is never run again.
 
-    A pure step of a flow has no intent of its own: its outcome says which step it was, too.
+    A pure step of a flow has no intent: its outcome also names the step.
     """
 
     call_id: str
@@ -82,13 +86,13 @@ class ToolOutput:
     digest: str | None = None
     effect: Effect | None = None
     meta: dict[str, Any] | None = None
-    """What the step recorded about itself; it is not compared."""
+    """Metadata that the step recorded; ignored when histories are compared."""
     happened: Happened | None = None
-    """Of a `once` call that was cancelled or has raised: whether it had its effect, as far as its check knows."""
+    """Whether a `once` call that was cancelled or raised had its effect, according to its check."""
     retry_after_s: float | None = None
-    """Of a step of a flow that failed: when it is tried again, from its end; null if it is not, or at once."""
+    """Seconds from the failure of a step to its next attempt; null without another attempt, or if it starts at once."""
     tool: str = "step"
-    """Of a call without an intent: its tool. Any other call names it in its intent."""
+    """The tool of a call without an intent. Other calls name their tool in the intent."""
 
 
 @dataclass(frozen=True, slots=True)

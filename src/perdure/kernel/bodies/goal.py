@@ -1,4 +1,4 @@
-"""How a goal begins: its first event, and what that says about the mind, the limits and the policy."""
+"""The first event of a goal, with its mind, limits and policy."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal, NotRequired
@@ -21,7 +21,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class MindSpec:
-    """What decides, as written into the goal's first event: all that a resume needs to make the same mind again."""
+    """The mind of a goal, as its first event records it: everything that a resume needs to construct it again."""
 
     kind: MindKind
     plan: str | None = None
@@ -37,7 +37,7 @@ class MindSpec:
     chat: bool | None = None
     """Whether the goal is a conversation: it waits for the next message instead of ending."""
     options: dict[str, Any] | None = None
-    """What only a mind of this kind reads."""
+    """Options that only this kind of mind reads."""
 
 
 class RuleSpec(TypedDict):
@@ -50,13 +50,13 @@ class RuleSpec(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class PolicySpec:
-    """What judges the calls that a model decides in a goal, as it was given at the start."""
+    """The policy for the calls that a model decides in a goal, as specified at its start."""
 
     preset: str = "ask"
     rules: tuple[RuleSpec, ...] = ()
-    """Beside those of the preset."""
+    """Rules in addition to those of the preset."""
     yes: bool = False
-    """What is only asked about counts as approved."""
+    """Whether calls that would need a question to a person are approved instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class ParentCall:
 
 @dataclass(frozen=True, slots=True)
 class GoalBegun:
-    """A goal, and all that it was started with."""
+    """The start of a goal, with all its parameters."""
 
     text: str
     mind: MindSpec

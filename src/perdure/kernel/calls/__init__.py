@@ -1,1 +1,1 @@
-"""The calls of a goal while it runs: admitted, started, cancelled, collected, and what people decide about them."""
+"""The calls of a running goal: started, cancelled and collected; the decisions of people about them."""

@@ -1,4 +1,4 @@
-"""What is recorded of a call that its own mind has cancelled."""
+"""The events that record cancelled calls."""
 
 from dataclasses import replace
 
@@ -37,11 +37,11 @@ def cancelled_call(call: CallState, now_us: int, happened: Happened | None = Non
 def cut_off_call(call: CallState, now_us: int, happened: Happened | None = None) -> ToolOutput:
     """Return the outcome of a step or a child that ran when its goal was cancelled.
 
-    Unlike that of a call which the flow cancels, it says nothing about further attempts: the flow did not decide it.
+    Unlike the outcome of a call that the flow cancels, it does not rule out further attempts.
     """
     outcome = cancelled_call(call, now_us, happened)
-    said = "The goal was cancelled while this ran" + ("." if outcome.happened is None else _effect(outcome.happened))
-    return replace(outcome, error=ToolError(CANCELLED, said))
+    message = "The goal was cancelled while this ran" + ("." if outcome.happened is None else _effect(outcome.happened))
+    return replace(outcome, error=ToolError(CANCELLED, message))
 
 
 def is_cut_off(call: CallState) -> bool:
@@ -55,13 +55,13 @@ def _effect(happened: Happened) -> str:
 
 
 def _known_from_check(call: CallState) -> Happened:
-    """Return what is known of a `once` call that does not run: a recovery may have asked its check."""
-    is_free = call.decision is not None and call.decision.by == "check"
-    return "no" if is_free else "unknown"
+    """Return whether a `once` call that does not run had its effect: `no` if recovery has asked its check."""
+    has_not_happened = call.decision is not None and call.decision.by == "check"
+    return "no" if has_not_happened else "unknown"
 
 
 def is_cancelled_by_flow(call: CallState) -> bool:
-    """Return whether a call ended because the flow did not want it any more."""
+    """Return whether a call ended because the flow cancelled it."""
     if call.decision is not None and call.decision.decision == "cancel":
         return True
     error = call.outcome.error if call.outcome is not None else None

@@ -1,8 +1,8 @@
-"""Child goals: the calls that start them, what the loop asks of those who run them, and how their ends are recorded."""
+"""Child goals: the calls that start them, the port that runs them, and the outcomes that record their ends."""
 
 import hashlib
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from perdure.errors import NotFound
@@ -34,24 +34,24 @@ class Children(Protocol):
     """Creates, runs and cancels the children of goals."""
 
     async def start(self, parent: GoalState, calls: Sequence[ToolCall], queue: str) -> Sequence[ToolOutput]:
-        """Create the child of each call, unless it exists, and have it run; return the outcomes that are known by then.
+        """Create and run the child of each call, unless it exists; return the outcomes that are already known.
 
-        The intents of the calls are durable. A child that exists is resumed if it can continue and no worker runs it.
-        Known are the outcomes of calls whose child cannot be created, or has ended.
+        The intents of the calls are durable. An existing child is resumed if it can continue and no worker runs it.
+        An outcome is known if the child cannot be created, or has ended.
         """
         ...
 
     async def cancel(self, goal_ids: Collection[str]) -> None:
         """Cancel children and their own children; return when they have ended, or after some seconds.
 
-        A child that does not exist or has ended is left alone.
+        A child that does not exist or has ended is ignored.
         """
         ...
 
     async def are_active(self, goal_ids: Collection[str]) -> bool:
         """Return whether the parent has to stay, because one of its children runs or is about to run.
 
-        A parent that must not occupy a worker meanwhile is released: its workers resume it when a child has ended.
+        A parent that must not occupy a worker meanwhile is released; a worker resumes it when a child has ended.
         """
         ...
 
@@ -84,6 +84,11 @@ def child_goal_id(parent_id: str, step: str, flow: str) -> str:
     return f"{moment[0] if moment else '19700101-000000'}-{words or 'goal'}-{letters}"
 
 
+def child_name(arguments: Mapping[str, Any]) -> str:
+    """Return what the id of a child is named after: its flow, or the bot that it is delegated to."""
+    return str(arguments.get("flow", arguments.get("bot")))
+
+
 def start_key(parent_id: str, call_id: str) -> str:
     """Return the start key of a child, `child:<parent id>/<call id>`; a call id that is too long is hashed."""
     key = f"{RESERVED_PREFIX}{parent_id}/{call_id}"
@@ -108,10 +113,10 @@ def open_children(state: GoalState) -> dict[str, CallState]:
 
 
 async def outcome_of(store: "StateStore", state: GoalState, goal_id: str) -> ToolOutput | None:
-    """Return the outcome of the open call that waits for a child, as the child has ended.
+    """Return the outcome of the open call that waits for a child, from the end of the child.
 
-    None when no call waits for it, or it was retried meanwhile: then its next end is posted, too. None as well when it
-    was cancelled for an earlier call: then it is reopened for this one.
+    Return None if no call waits for the child; if the child was retried meanwhile, because its next end is posted too;
+    and if it was cancelled for an earlier call, because it is reopened for this one.
     """
     call = open_children(state).get(goal_id)
     if call is None:
@@ -127,23 +132,24 @@ async def outcome_of(store: "StateStore", state: GoalState, goal_id: str) -> Too
 
 
 def is_cancelled_for_other(child: GoalState, call_id: str) -> bool:
-    """Tell whether a child was cancelled for an earlier call of its step than this one, which wants its result.
+    """Return whether a child was cancelled for an earlier call of its step, and not for this one.
 
-    A retry of the parent calls the step again whose child the flow had cancelled before it failed. The child was
-    created for the call that it names as its parent, and later reopened for the call that the reopening names.
+    A flow may cancel a child and then fail. A retry of the flow calls the step of that child again, and this call needs
+    the result of the same child. The child was created for the call in `parent`, and reopened for the call that is the
+    reason of the reopening.
     """
     parent = child.begun.parent
     if parent is None or not is_cancelled_by_parent(child):
         return False
-    wanted_by = [parent.call_id, *(each.reason for each in child.reopenings if each.by == PARENT)]
-    return wanted_by[-1] != call_id
+    needed_by = [parent.call_id, *(each.reason for each in child.reopenings if each.by == PARENT)]
+    return needed_by[-1] != call_id
 
 
 def _outcome(state: GoalState, call: CallState, child: GoalState, end: Termination) -> ToolOutput:
-    """Return the outcome of a call by the end of its child; what an earlier call has counted is not counted again.
+    """Return the outcome of a call from the end of its child, without usage that earlier calls have recorded.
 
-    A child that was cancelled for this call has ended because the flow did not want it any more: a process has died
-    before it could record that. The flow is to cancel it again, so the call is recorded as cancelled.
+    A child that was cancelled for this call shows that the flow cancelled the call, and that the process died before it
+    recorded that. The flow will cancel the call again, so the call is recorded as cancelled.
     """
     before = [
         each.outcome
@@ -155,20 +161,28 @@ def _outcome(state: GoalState, call: CallState, child: GoalState, end: Terminati
     cost_usd = child.used.usd - sum(float(usage.get("cost_usd", 0.0)) for usage in usages)
     duration_ms = round(child.used.seconds * 1000) - sum(each.duration_ms for each in before)
     usage: dict[str, Any] = {"tokens": max(tokens, 0), "cost_usd": max(cost_usd, 0.0)}
-    is_unwanted = is_cancelled_by_parent(child)
-    error = cancelled_call(call, child.updated_us).error if is_unwanted else _error(child, end)
+    is_cancelled = is_cancelled_by_parent(child)
+    error: ToolError | None = None
+    if end.reason != "done":
+        error = cancelled_call(call, child.updated_us).error if is_cancelled else _error(child, end)
     return ToolOutput(
         call.call.call_id,
         ok=end.reason == "done",
-        output=end.value,
-        error=None if end.reason == "done" else error,
+        output=_output(call, child, end),
+        error=error,
         duration_ms=max(duration_ms, 0),
         usage=usage if any(usage.values()) else None,
     )
 
 
+def _output(call: CallState, child: GoalState, end: Termination) -> Any:
+    """Return the result of a child: its value; for a model also its id and its status, which says why there is none."""
+    is_delegated = isinstance(call.call, ToolCall) and call.call.turn is not None
+    return {"goal_id": child.goal_id, "status": child.status, "value": end.value} if is_delegated else end.value
+
+
 def _error(child: GoalState, end: Termination) -> ToolError:
-    """Describe the end of a child so that GoalFailed can be made of it."""
+    """Return the end of a child as an error that contains the arguments of GoalFailed."""
     message = end.detail or (end.error.message if end.error else f"It ended with the reason {end.reason}.")
     traceback = end.error.traceback if end.error else None
     args = [child.goal_id, end.reason]

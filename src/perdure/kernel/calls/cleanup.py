@@ -1,4 +1,4 @@
-"""Cancelling a goal whose flow cleans up first: when that happens, how long it may take, and how it ends."""
+"""The cleanup of a flow after its goal was cancelled: its conditions, its grace, and how the goal ends."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -9,7 +9,7 @@ from perdure.kernel.events import Body, Cancel, Released, Termination, ToolError
 from perdure.kernel.fold import BY_PARENT, GoalState
 
 PARENT = "parent"
-"""Who cancels a child that the flow of its parent does not wait for any more."""
+"""The author of the cancel of a child whose parent no longer waits for it."""
 GRACE_S = 60.0
 """How long a cleanup may take."""
 
@@ -17,10 +17,13 @@ GRACE_S = 60.0
 def cancelled_by(state: GoalState, payload: Mapping[str, Any], *, is_running: bool) -> list[Body]:
     """Return the events that a posted cancel becomes: the start of a cleanup, or the end of the goal.
 
-    The second cancel of a goal ends it, and so does one with `now`. A goal without any call, which no worker runs, has
-    nothing to clean up. A cancel releases a goal from hold, because a person wants its cleanup to run.
+    The second cancel of a goal ends it, and so does one with `now`. A parent that was resumed after a kill cancels its
+    children again: that changes nothing about a cleanup. A goal without any call, which no worker runs, has nothing to
+    clean up. A cancel releases a goal from hold, because a person wants its cleanup to run.
     """
     reason, by = payload.get("reason"), payload.get("by", "person")
+    if is_cleaning_up(state) and by == PARENT and not payload.get("now"):
+        return []
     has_cleanup = state.begun.mind.cleanup and (is_running or state.calls)
     if not has_cleanup or state.cancel is not None or payload.get("now"):
         error = ToolError(BY_PARENT, "The parent cancelled it.") if by == PARENT else None
@@ -30,7 +33,7 @@ def cancelled_by(state: GoalState, payload: Mapping[str, Any], *, is_running: bo
 
 
 def is_cancelled_by_parent(state: GoalState) -> bool:
-    """Return whether a goal has ended because the goal that started it did not want it any more."""
+    """Return whether a goal was cancelled by the goal that started it."""
     end = state.termination
     if end is None or end.reason != "cancelled":
         return False
@@ -44,7 +47,7 @@ def is_cleaning_up(state: GoalState) -> bool:
 
 
 class CleanupGrace:
-    """How long the cleanup of one goal may take, in one run of the goal."""
+    """The grace of the cleanup of one goal, in one run of the goal."""
 
     def __init__(self, grace_s: float, now_us: Callable[[], int]) -> None:
         self._now_us = now_us
@@ -54,8 +57,8 @@ class CleanupGrace:
     def due_us(self, state: GoalState) -> int | None:
         """Return when the grace of a cleanup ends; None when the goal does not clean up.
 
-        It is counted from the cancel, over restarts. A goal that was cancelled while no worker had its code has all of
-        it: as long as nothing is recorded behind the cancel, the cleanup begins with this run.
+        It is measured from the cancel, across restarts. A goal that was cancelled while no worker had its code gets the
+        whole grace: as long as the cancel is the last event, the cleanup begins with this run.
         """
         if not is_cleaning_up(state):
             return None
@@ -64,19 +67,19 @@ class CleanupGrace:
         return self._began_us + self._grace_us
 
     def is_over(self, state: GoalState) -> bool:
-        """Tell whether the flow of a cancelled goal has had its time to clean up."""
+        """Return whether the grace of a cancelled goal has passed."""
         due_us = self.due_us(state)
         return due_us is not None and due_us <= self._now_us()
 
 
 def describe_cleanup(cancel: Cancel) -> str:
-    """Say why a goal that was cancelled has not ended."""
+    """Describe why a goal that was cancelled has not ended."""
     why = "" if cancel.reason is None else f" ({cancel.reason})"
     return f"Cancelled by {cancel.by}{why}: its flow cleans up before the goal ends."
 
 
 def end_of(state: GoalState, end: Termination) -> Termination:
-    """Return the end to record for a goal: whatever the flow of a cancelled goal does, the goal ends as cancelled."""
+    """Return the end to record for a goal. A cancelled goal ends as cancelled, whatever its flow does."""
     if state.cancel is None:
         return end
     match end.reason:
@@ -95,7 +98,7 @@ def overdue(state: GoalState, grace_s: float) -> Termination:
 
 
 def _detail(state: GoalState, how: str | None) -> str | None:
-    """Write why a goal was cancelled, and what became of its cleanup."""
+    """Describe why a goal was cancelled and how its cleanup ended."""
     reason = None if state.cancel is None else state.cancel.reason
     if reason is None or how is None:
         return reason or how

@@ -1,4 +1,4 @@
-"""Which decisions fit a goal as it is, and the events that they become."""
+"""The decisions that the open calls of a goal accept, and the events that they become."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,30 +24,29 @@ from perdure.moments import moment, moment_us
 
 _LONGEST_ANSWER = 100
 BY_PERSON: tuple[DecisionKind, ...] = ("approve", "deny", "answer", "retry", "skip", "abort")
-"""The decisions that a person may take; a timer's `elapsed` is the kernel's own."""
+"""The decisions of people; the kernel itself records `elapsed` for timers."""
 
 
 class TooLate(Conflict):
-    """An answer to a question whose deadline has passed, which its goal gets to know when it is resumed."""
+    """An answer to a question whose deadline has passed. The goal finds out when it is resumed."""
 
 
 def choose(
     state: GoalState, kind: str, call_id: str | None, value: Any = None, *, now_us: int | None = None
 ) -> Decision:
-    """Make the decision that settles a call; without an id, the only one that it fits.
+    """Return the decision that settles a call; without an id, the only open call that accepts it.
 
-    A question whose deadline, or that of a block around it, has passed at `now_us` takes no answer, also when that is
-    not recorded yet.
+    A question whose deadline, or the deadline of an enclosing block, has passed at `now_us` accepts no answer, even if
+    the timeout is not recorded yet.
 
-    Raises: Invalid when it is not a decision, or not an option; TooLate; Conflict when it fits nothing that
-    is open.
+    Raises: Invalid when it is not a decision, or not an option; TooLate; Conflict when no open call accepts it.
     """
     if kind not in BY_PERSON:
         raise Invalid(f"{kind!r} is not a decision; use one of {', '.join(BY_PERSON)}.")
     late = _timed_out(state, now_us)
     fitting = [call for name, call in state.open_calls.items() if _fits(call, kind) and name not in late]
     chosen = [call for call in fitting if call_id in (None, call.call.call_id)]
-    missed = [said for name, said in late.items() if call_id in (None, name)]
+    missed = [message for name, message in late.items() if call_id in (None, name)]
     if not chosen and kind == "answer" and missed:
         raise TooLate(missed[-1])
     if len(chosen) != 1:
@@ -60,19 +59,20 @@ def choose(
 
 
 def admit_decision(state: GoalState, decision: Decision) -> Admit:
-    """Make the check that a store runs in the transaction of the post, so that a decision it accepts always fits later.
+    """Return the check that a store runs in the transaction of a post.
 
-    The state is continued with the events that are newer than it. Only four things change what a decision fits: another
-    decision on the call, its outcome, the end of the goal, and a cancellation, which ends the goal. The first is either
-    in the events or pending in the inbox. No outcome is recorded of a call that waits for a person. Of a goal that has
-    ended the store accepts nothing. A cancellation that is pending is rejected here, because the owner takes it first.
+    A decision that passes the check must still be valid when the owner takes it from the inbox. Four things can
+    invalidate it: another decision on the call, the outcome of the call, the end of the goal, and a cancellation, which
+    ends the goal. Another decision is either in the newer events, which the check applies to the state, or pending in
+    the inbox. A call that waits for a person gets no outcome. The store rejects posts to a goal that has ended. And
+    the check rejects a decision behind a pending cancellation, because the owner takes that first.
 
-    The check raises: Conflict, which names what was decided before.
+    The check raises: Conflict, which names the earlier decision.
     """
 
     def admit(events: Sequence[Event], pending: Sequence[InboxRow]) -> None:
         for event in events:
-            if event.seq > state.head.seq:  # a store that repeats its transaction shows an event twice
+            if event.seq > state.head.seq:  # a store that retries its transaction passes an event twice
                 apply(state, event)
         for row in pending:
             if row.kind == "decision" and row.payload.get("call_id") == decision.call_id:
@@ -87,7 +87,7 @@ def admit_decision(state: GoalState, decision: Decision) -> Admit:
 
 
 def refuse_while_cancelled(goal_id: str, pending: Sequence[InboxRow]) -> None:
-    """Reject what is posted behind a cancellation: the goal would end before it is taken.
+    """Reject a post behind a pending cancellation: the goal would end before its owner takes the post.
 
     Raises: Conflict
     """
@@ -96,9 +96,9 @@ def refuse_while_cancelled(goal_id: str, pending: Sequence[InboxRow]) -> None:
 
 
 def events_of(state: GoalState, payload: Mapping[str, Any]) -> list[Body]:
-    """Return what a posted decision becomes; nothing when it does not fit what is open, or other bytes were shown.
+    """Return the events of a posted decision; none when no open call accepts it, or the person saw another payload.
 
-    A decision that was posted through `admit_decision` always fits.
+    A decision that was posted through `admit_decision` is always accepted.
     """
     decision = Decision(**payload)
     call = state.open_calls.get(decision.call_id)
@@ -116,36 +116,36 @@ def denied(decision: Decision) -> ToolOutput:
 
 
 def elapsed(state: GoalState, at_us: int) -> list[Decision]:
-    """Return the end of every wait whose moment has come, in the order of these moments."""
+    """Return an `elapsed` decision for every wait that is due, in the order of their due times."""
     due = sorted((due_us, call_id) for call_id, due_us in state.timers().items() if due_us <= at_us)
     return [Decision(call_id, "elapsed", by="timer") for _, call_id in due]
 
 
 def takes_posts(call: CallState) -> bool:
-    """Tell whether something that is posted can settle an open call: it does not run, and is not only a sleep."""
+    """Return whether a post can settle an open call: it does not run, and it is not a sleep."""
     return not call.runs and not (isinstance(call.call, Wait) and call.call.signal is None)
 
 
 def _timed_out(state: GoalState, now_us: int | None) -> dict[str, str]:
-    """Return the open questions whose deadline has passed, each with what to say to those who answer it."""
-    said: dict[str, str] = {}
+    """Return the open questions whose deadline has passed, each with the message for a person who answers it."""
+    messages: dict[str, str] = {}
     for name, missed in ({} if now_us is None else missed_deadlines(state, now_us)).items():
         if not isinstance(state.open_calls[name].call, Ask):
             continue
-        said[name] = f"{timed_out(missed)}."
+        messages[name] = f"{timed_out(missed)}."
         if missed.call.call_id != name:
-            said[name] = (
+            messages[name] = (
                 f"{timed_out(missed)}, and {name} is asked within it. Resume the goal; if it still asks then, answer"
                 " again."
             )
-    return said
+    return messages
 
 
 def missed_deadlines(state: GoalState, now_us: int) -> dict[str, CallState]:
     """Return the open questions and signals whose deadline has passed, by their ids, each with the call that has it.
 
-    The deadline is that of the call, or of a `goal.timeout` that was begun before it in its branch or above: the flow
-    gets that first, and does not wait for the call any more.
+    The deadline is that of the call itself, or of an enclosing `goal.timeout`: one that was begun before the call, in
+    its branch or an outer one. The flow receives that timeout first and stops waiting for the call.
     """
     due = [state.open_calls[each.call_id] for each in elapsed(state, now_us)]
     blocks = [call for call in due if is_deadline(call)]
@@ -159,12 +159,12 @@ def missed_deadlines(state: GoalState, now_us: int) -> dict[str, CallState]:
 
 
 def _encloses(block: CallState, call: CallState) -> bool:
-    """Tell whether a call was begun within a block with a deadline, as far as the history shows that."""
+    """Return whether a call was begun within a block with a deadline, as far as the history shows that."""
     return block.seq < call.seq and is_below(branch_of(call.call.step), branch_of(block.call.step))
 
 
 def timed_out(call: CallState) -> str:
-    """Say when a wait with a deadline timed out."""
+    """Describe when a wait with a deadline timed out."""
     until = None if isinstance(call.call, ToolCall) else call.call.until
     return f"{call.call.call_id} timed out at {moment(moment_us(until))}" if until else f"{call.call.call_id} timed out"
 
@@ -182,7 +182,7 @@ def _fits(call: CallState, kind: str) -> bool:
 
 
 def _takes(call: CallState) -> str:
-    """Say which decisions an open call takes."""
+    """Describe which decisions an open call takes."""
     return " or ".join(kind for kind in BY_PERSON if _fits(call, kind)) or "no decision while it runs"
 
 
@@ -195,16 +195,16 @@ def _refusal(state: GoalState, kind: str, call_id: str | None, fitting: list[str
         return Conflict(f"{settled}.")
     if kind == "answer" and call_id is None and settled is None:
         return Conflict(_no_question(state))
-    what = "Nothing" if call_id is None else f"No call {call_id!r}"
-    instead = f"; {', '.join(fitting)} would" if fitting else ""
+    what = "No call" if call_id is None else f"No call {call_id!r}"
+    instead = f"; {', '.join(fitting)} can" if fitting else ""
     takes = [f"{name} takes {_takes(call)}" for name, call in state.open_calls.items()]
     is_open = f"; {', '.join(takes)}" if takes and not fitting else ""
     before = f"; {settled}" if settled is not None and not fitting else ""
-    return Conflict(f"{what} in {state.goal_id} waits for {kind!r}{instead}{is_open}{before}.")
+    return Conflict(f"{what} in {state.goal_id} can take {kind!r}{instead}{is_open}{before}.")
 
 
 def _no_question(state: GoalState) -> str:
-    """Say that a goal asks nothing, or how its last question was settled, and what is open instead."""
+    """Describe that a goal has no open question, how its last question was settled, and which calls are open."""
     now = [f"{call.call.step} {_doing(call)}" for call in state.open_calls.values()]
     asked = [call for call in state.calls.values() if isinstance(call.call, Ask)]
     before = (_settled(asked[-1]) if asked else None) or f"{state.goal_id} has not asked a question"
@@ -222,14 +222,14 @@ def _doing(call: CallState) -> str:
 
 
 def _named(kind: object, value: object) -> str:
-    """Name a decision with what was answered, cut where that is long."""
+    """Describe a decision with its answer, shortened if it is long."""
     answer = "" if value is None else repr(value)
     shown = answer if len(answer) <= _LONGEST_ANSWER else f"{answer[:_LONGEST_ANSWER]}…"
     return f"{kind} {shown}".strip()
 
 
 def _settled(call: CallState) -> str | None:
-    """Say how a call was settled; None for one that was not."""
+    """Describe how a call was settled; None if it was not."""
     call_id = call.call.call_id
     if call.is_open and call.unknown is not None:
         return None

@@ -1,4 +1,4 @@
-"""When a goal that kills its workers is put on hold, and how a person releases it."""
+"""The hold of a goal that kills its workers: when it begins, and how a person releases it."""
 
 from collections.abc import Sequence
 
@@ -10,15 +10,14 @@ MOST_DEATHS = 3
 
 
 def is_held(state: GoalState) -> bool:
-    """Whether only a person can let the goal run again."""
+    """Return whether only a person can resume the goal."""
     return state.termination is None and state.hold is not None
 
 
 def hold_after(state: GoalState, deaths: int) -> Sequence[Hold]:
-    """Return the hold that an automatic claim records after too many deaths; none if the goal is held already.
+    """Return the hold that an automatic claim records after too many deaths; none if the goal is already on hold.
 
-    Its steps are the tool calls that ran when the last worker died. Questions and timers that were open beside them
-    kill no process.
+    Its steps are the tool calls that ran when the last worker died. Open questions and timers cannot kill a process.
     """
     if deaths < MOST_DEATHS or state.termination is not None or state.hold is not None:
         return ()
@@ -27,11 +26,11 @@ def hold_after(state: GoalState, deaths: int) -> Sequence[Hold]:
 
 
 def release(state: GoalState, by: str = "person") -> Sequence[Released]:
-    """Return what is recorded when a goal is resumed on request: nothing unless it is on hold."""
+    """Return the event that releases a goal on request; nothing unless the goal is on hold."""
     return (Released(by),) if is_held(state) else ()
 
 
 def describe_hold(hold: Hold) -> str:
-    """Say why a goal is on hold."""
+    """Describe why a goal is on hold."""
     where = f"; last in step {', '.join(hold.steps)}" if hold.steps else ""
     return f"On hold: its worker died {hold.deaths} times in a row while it ran{where}."

@@ -1,4 +1,4 @@
-"""How far calls have come while they run: told to observers of this process, never recorded."""
+"""The progress of running calls: published to observers in this process, never recorded."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,7 +11,7 @@ import orjson
 
 @dataclass(frozen=True, slots=True)
 class CallProgress:
-    """What a call has reported about itself last."""
+    """The last progress report of a call."""
 
     goal_id: str
     call_id: str
@@ -20,7 +20,7 @@ class CallProgress:
 
     @property
     def text(self) -> str:
-        """The value as people read it: a text as it is, anything else as JSON."""
+        """The value for people: a text unchanged, anything else as JSON."""
         return self.value if isinstance(self.value, str) else orjson.dumps(self.value).decode()
 
 
@@ -28,10 +28,10 @@ ProgressListener = Callable[[CallProgress], None]
 
 
 class ProgressFeed:
-    """Tells listeners about the progress of calls, on the event loop of the run.
+    """Notifies listeners of the progress of calls, on the event loop of the run.
 
-    Only the newest value of each call is kept until the listeners are called, which is once in a turn of the event
-    loop. So a call that reports faster than that costs no more memory, and values between are never seen.
+    The listeners are called once in a turn of the event loop, with the newest value of each call. A call that reports
+    more often needs no more memory, and its intermediate values are dropped.
     """
 
     def __init__(self, goal_id: str, event_loop: asyncio.AbstractEventLoop) -> None:
@@ -53,10 +53,10 @@ class ProgressFeed:
         if not self._is_scheduled:  # two threads may both schedule it, and then the second finds nothing
             self._is_scheduled = True
             with suppress(RuntimeError):  # the event loop is closed: the run is over
-                self._event_loop.call_soon_threadsafe(self._tell)
+                self._event_loop.call_soon_threadsafe(self._notify)
 
-    def _tell(self) -> None:
-        self._is_scheduled = False  # before the values are taken: what comes from now on is told in the next turn
+    def _notify(self) -> None:
+        self._is_scheduled = False  # before the values are taken: later values schedule the next turn
         for call_id in list(self._newest):
             progress = CallProgress(self._goal_id, call_id, self._newest.pop(call_id))
             for listener in self._listeners:

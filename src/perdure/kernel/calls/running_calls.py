@@ -1,7 +1,7 @@
-"""The calls of one goal that run: begun, cancelled, collected, and ended with the run.
+"""The running calls of one goal: started, cancelled, collected, and ended with the run.
 
-Each call runs in a task whose result is how the call ended. A call that is cancelled keeps its place: the task that
-ends it replaces the one that ran it, so a call is recorded once, when nothing of it runs any more.
+Each call runs in a task whose result is how the call ended. When a call is cancelled, the task that ends it replaces
+the task that ran it. So a call is recorded once, after everything that it started has ended.
 """
 
 import asyncio
@@ -14,23 +14,23 @@ from perdure.errors import Invalid
 from perdure.kernel.calls.cancellation import cancelled as cancelled_outcome
 from perdure.kernel.calls.cancellation import cut_off_call
 from perdure.kernel.calls.children import child_of, open_children, outcome_of
-from perdure.kernel.calls.tasks import end_tasks
 from perdure.kernel.calls.tool_runs import NOTHING_USED, Ended, ToolRuns
 from perdure.kernel.events import Body, Decision, OutcomeUnknown, ToolCall, ToolOutput
 from perdure.kernel.history.call_state import CallState
 from perdure.kernel.journal import Journal
 from perdure.kernel.ports import Clock
 from perdure.kernel.run_context import RunContext
-from perdure.kernel.tool import Used
+from perdure.kernel.tool import CallUsage
+from perdure.tasks import end_tasks
 
 _CHECK_S = 2.0
-"""How long the end of a cancelled goal waits for the checks of the steps that it cuts off."""
+"""How long the end of a cancelled goal waits for the checks of its interrupted steps."""
 
 log = logging.getLogger(__name__)
 
 
 class RunningCalls:
-    """What runs of one goal in this process; `on_end` is called when a call can be collected."""
+    """The calls of one goal that run in this process; `on_end` is called when a call can be collected."""
 
     def __init__(
         self,
@@ -54,8 +54,8 @@ class RunningCalls:
         """Those of them that are pure, and so are not open in the state."""
         self._unrecorded: list[ToolCall] = []
         """Pure calls that are to begin."""
-        self._unwanted: list[ToolCall] = []
-        """Cancelled calls whose children are to be ended."""
+        self._children_to_end: list[ToolCall] = []
+        """Cancelled calls whose children are to be cancelled."""
 
     @property
     def names(self) -> Collection[str]:
@@ -64,22 +64,22 @@ class RunningCalls:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing runs, no call without an intent is to begin, and no child is to be ended."""
-        return not (self._running or self._unrecorded or self._unwanted)
+        """Whether no call runs, no call without an intent is to start, and no child is to be cancelled."""
+        return not (self._running or self._unrecorded or self._children_to_end)
 
     def add_unrecorded(self, calls: Sequence[ToolCall]) -> None:
-        """Begin pure calls with the next `start_new`: they have no intent, so the state does not know them."""
+        """Start pure calls with the next `start_new`: without an intent, they are not in the state."""
         self._unrecorded += calls
 
     def start_new(self) -> None:
-        """Begin every call that is to run and does not: decided just now, approved, or left by a dead worker.
+        """Start every call that should run and does not: newly decided, approved, or left by a dead worker.
 
-        Children are ended here, too, because what they are cancelled for is durable now: a flow that is run again
-        cancels them again.
+        Children of cancelled calls are cancelled here too, because the reason is durable by now: after a crash, the
+        flow cancels them again.
         """
         new, self._unrecorded = self._unrecorded, []
-        unwanted, self._unwanted = self._unwanted, []
-        for call in unwanted:
+        cancelled, self._children_to_end = self._children_to_end, []
+        for call in cancelled:
             self._watch(call, self._end_child(call))
         open_calls = self._journal.state.open_calls
         if len(self._running) - len(self._without_intent) < len(open_calls):
@@ -89,7 +89,7 @@ class RunningCalls:
                 self._watch(call, self.tools.run(call))
 
     def _watch(self, call: ToolCall, run: Coroutine[Any, Any, Ended]) -> None:
-        """Run something whose result is how a call ended."""
+        """Run a coroutine that returns how a call ended."""
         task = asyncio.create_task(run)
         task.add_done_callback(self._on_end)
         self._running[call.call_id] = task
@@ -115,9 +115,9 @@ class RunningCalls:
             self._journal.record(OutcomeUnknown(call.call_id, why) if is_once else self.tools.failure(call, error))
 
     def cancel(self, cancelled: Collection[str]) -> bool:
-        """End calls that the mind does not want any more; tell whether one of them is settled by that at once.
+        """Cancel calls that the mind no longer needs; return whether one of them is settled at once.
 
-        A call that runs is settled when what it has begun has ended.
+        A running call is settled when everything that it started has ended.
         """
         if not cancelled:
             return False
@@ -132,23 +132,23 @@ class RunningCalls:
             elif running is None and found is not None and isinstance(found.call, ToolCall) and found.is_child:
                 if call_id not in self.cancelling:  # its child ends before it
                     self.cancelling.add(call_id)
-                    self._unwanted.append(found.call)
+                    self._children_to_end.append(found.call)
             elif running is None and found is not None:
                 is_settled = True
                 self._journal.record(self._cancelled(found))
         return is_settled
 
     async def _end_call(self, call: ToolCall, running: "asyncio.Task[Ended]") -> Ended:
-        """End a call that runs, and return what to record of it: cancelled, also when it has a result by then.
+        """End a running call, and record it as cancelled even if it has returned a result by then.
 
-        The flow is given CancelledError in any case, and must be given it again when it is run again.
+        The flow receives CancelledError either way, and must receive it again when it is replayed.
         """
         left = await end_tasks([running], self._run_context.end_within_s)
         for task in left:
             self._run_context.keep(task)
         found = self._journal.state.open_calls.get(call.call_id)
         if found is None:
-            return call, []  # a pure call: nothing of it is recorded, and nothing has to be
+            return call, []  # a pure call, which needs no record
         bodies = [] if left or running.cancelled() else running.result()[1]
         used = self._used(call, bodies)
         done = [body for body in bodies if isinstance(body, ToolOutput) and body.ok]
@@ -160,13 +160,13 @@ class RunningCalls:
             happened = "unknown"  # it may still run on a thread, and have its effect later
         return call, [_with(cancelled_outcome(found, self._clock.now_us(), happened), used, output)]
 
-    def _used(self, call: ToolCall, bodies: Sequence[Body]) -> Used:
-        """Return what a call had used that was cancelled: as its outcome says, if it has one, or as its tool says."""
-        known = [Used(body.usage, body.meta) for body in bodies if isinstance(body, ToolOutput)]
+    def _used(self, call: ToolCall, bodies: Sequence[Body]) -> CallUsage:
+        """Return the usage of a cancelled call: from its outcome if it has one, else as reported by its tool."""
+        known = [CallUsage(body.usage, body.meta) for body in bodies if isinstance(body, ToolOutput)]
         return known[0] if known and known[0] != NOTHING_USED else self.tools.used(call.call_id)
 
     async def _end_child(self, call: ToolCall) -> Ended:
-        """Cancel the child of a call, and return what to record of the call."""
+        """Cancel the child of a call, and return the outcome of the call."""
         found = self._journal.state.open_calls[call.call_id]
         await self._run_context.children.cancel([child_of(found)])
         ended = await outcome_of(self._journal.store, self._journal.state, child_of(found))
@@ -179,24 +179,24 @@ class RunningCalls:
         return cancelled_outcome(found, self._clock.now_us())
 
     async def finish(self) -> Collection[str]:
-        """End what still runs, and the children, and record their outcomes; return the calls that cannot be ended."""
+        """End all running calls and children, and record their outcomes; return the calls that cannot be ended."""
         ending = [*self._running.values()]
         left = await self.end_all()
         await self._run_context.children.cancel(open_children(self._journal.state))
         for task in ending:
-            if task.done() and not task.cancelled():  # it had an outcome of its own, or could not be ended cleanly
+            if task.done() and not task.cancelled():  # it has an outcome, or could not be ended cleanly
                 self._record(*task.result())
-        await self._check_cut_off(left)
+        await self._check_interrupted(left)
         return left
 
-    async def _check_cut_off(self, left: Collection[str]) -> None:
+    async def _check_interrupted(self, left: Collection[str]) -> None:
         """Ask the checks of the `once` calls that were ended, and record their answers.
 
-        The goal ends all the same: a check that takes longer is not waited for, and the effect is unknown.
+        The end of the goal does not wait for a check that takes longer; the effect of that call is unknown.
         """
         open_calls = self._journal.state.open_calls
         ended = [call for call_id, call in open_calls.items() if call.runs and call_id not in left]
-        asked = [asyncio.create_task(self._checked(call)) for call in ended if _is_once(call)]
+        asked = [asyncio.create_task(self._check(call)) for call in ended if _is_once(call)]
         if not asked:
             return
         answered, late = await asyncio.wait(asked, timeout=_CHECK_S)
@@ -205,8 +205,8 @@ class RunningCalls:
         for task in answered:
             self._journal.record(task.result())
 
-    async def _checked(self, call: CallState) -> Body:
-        """Return the outcome of a `once` call that was ended with its goal, as its check says."""
+    async def _check(self, call: CallState) -> Body:
+        """Return the outcome of a `once` call that was ended with its goal, according to its check."""
         about = call.call
         if not isinstance(about, ToolCall):
             raise TypeError(f"{about.call_id} is not a tool call.")
@@ -215,7 +215,7 @@ class RunningCalls:
         return _with(outcome, self.tools.used(about.call_id), output)
 
     async def end_all(self) -> Collection[str]:
-        """End what still runs; each tool ends its own processes. What does not end in time is left alone."""
+        """Cancel all running calls; each tool ends its own processes. A call that does not end in time is abandoned."""
         running, self._running = self._running, {}
         left = await end_tasks(running.values(), self._run_context.end_within_s)
         for task in left:
@@ -223,7 +223,7 @@ class RunningCalls:
         names = [call_id for call_id, task in running.items() if task in left]
         if names:
             listed = ", ".join(names)
-            log.warning("%s of %s did not end when it was cancelled, and is abandoned", listed, self._journal.goal_id)
+            log.warning("%s of %s did not end after cancellation; abandoned", listed, self._journal.goal_id)
         return names
 
 
@@ -231,8 +231,8 @@ def _is_once(call: CallState) -> bool:
     return isinstance(call.call, ToolCall) and call.call.effect == "once"
 
 
-def _with(outcome: ToolOutput | Decision, used: Used, output: Any) -> Body:
-    """Return the outcome of a call that was cancelled, with what it used, and its output if that is known."""
+def _with(outcome: ToolOutput | Decision, used: CallUsage, output: Any) -> Body:
+    """Return the outcome of a cancelled call with its usage, and its output if that is known."""
     if not isinstance(outcome, ToolOutput):
         return outcome
     return used.on(outcome if output is None else replace(outcome, output=output))

@@ -1,8 +1,8 @@
-"""Runs one call with its tool, and says what to record of it.
+"""Runs one call with its tool, and returns the events to record.
 
-Everything that a tool knows is in the outcome that it returns. What it raises instead is an error of ours or of the
-machine, and may hide an effect. So an error before the tool is called is a failure, which may be retried. After that a
-`once` call is asked for by its check, and becomes unknown when the check cannot tell.
+A tool returns every outcome that it knows, including failures. An exception is an internal error or an error of the
+machine, and the call may have had its effect. So an error before the tool is called is a failure, which may be retried.
+After an error in the tool, the check of a `once` call decides; if it cannot, the outcome of the call is unknown.
 """
 
 import asyncio
@@ -18,22 +18,22 @@ from perdure.kernel.events import Body, Happened, OutcomeUnknown, ToolCall, Tool
 from perdure.kernel.history.frozen import constructor
 from perdure.kernel.journal import Journal
 from perdure.kernel.ports import Clock, LeaseLost
-from perdure.kernel.recovery import EXHAUSTION, settle_once, told, unknown_if_lost
+from perdure.kernel.recovery import EXHAUSTION, describe, settle_once, unknown_if_lost
 from perdure.kernel.run_context import RunContext
-from perdure.kernel.tool import CallContext, KnownOutput, Tool, Used
+from perdure.kernel.tool import CallContext, CallUsage, KnownOutput, Tool
 from perdure.moments import moment_us
 
 log = logging.getLogger(__name__)
 
 Ended = tuple[ToolCall, Sequence[Body]]
-"""A call that no longer runs, and what is to be recorded of it."""
+"""A call that no longer runs, and the events to record."""
 
 
-NOTHING_USED = Used()
+NOTHING_USED = CallUsage()
 
 
 class ToolRuns:
-    """Runs the calls of one goal, one at a time or side by side; of their state it keeps only what was used."""
+    """Runs the calls of one goal, in any number at a time. Keeps no state of a call except its usage."""
 
     def __init__(
         self, journal: Journal, run_context: RunContext, clock: Clock, report: Callable[[str, Any], None]
@@ -42,15 +42,15 @@ class ToolRuns:
         self._run_context = run_context
         self._clock = clock
         self._report = report
-        self._used: dict[str, Used] = {}
-        """What calls had used that raised or were cancelled, by their ids."""
+        self._used: dict[str, CallUsage] = {}
+        """The usage of calls that raised or were cancelled, by call id."""
 
-    def used(self, call_id: str) -> Used:
-        """Return what a call had used that raised or was cancelled."""
+    def used(self, call_id: str) -> CallUsage:
+        """Return the usage of a call that raised or was cancelled."""
         return self._used.get(call_id, NOTHING_USED)
 
     async def run(self, call: ToolCall) -> Ended:
-        """Run a call. An error before its tool is asked is a failure; one that the tool raises may hide an effect."""
+        """Run a call. An error before its tool is called is a failure; an error of the tool may hide an effect."""
         begun: tuple[Tool, CallContext] | None = None
         try:
             tool = tool_for(call, self._run_context.tools)
@@ -71,28 +71,28 @@ class ToolRuns:
             output = await tool.run(context)
             failpoints.hit("kernel.effect.after")
         except Exception as error:
-            log.log(_level(), "%s of %s raised %s", call.call_id, self._journal.goal_id, told(error), exc_info=True)
+            log.log(_level(), "%s of %s raised %s", call.call_id, self._journal.goal_id, describe(error), exc_info=True)
             failure = self.used(call.call_id).on(self.failure(call, error))
-            return call, [failure] if begun is None else await self._broken_off(*begun, failure)
+            return call, [failure] if begun is None else await self._settle_after_error(*begun, failure)
         return call, [unknown_if_lost(call, output)]
 
-    async def _broken_off(self, tool: Tool, context: CallContext, failure: ToolOutput) -> Sequence[Body]:
-        """Return what to record of a call that raised after it may have begun: of a `once` call, never a failure.
+    async def _settle_after_error(self, tool: Tool, context: CallContext, failure: ToolOutput) -> Sequence[Body]:
+        """Return the events of a call whose tool raised and may have started it; a `once` call never fails here.
 
-        What may still run of it is ended first, so that neither its check nor a retry meets it.
+        Its processes are ended first, so that neither its check nor a retry runs beside them.
         """
         call = context.call
         reason = failure.error.message if failure.error else ""
-        why = f"An error of ours came after this call may have begun ({reason})"
+        why = f"An internal error occurred after this call may have begun ({reason})"
         try:
             await tool.reap(context.goal_id, call.call_id)
         except (PerdureError, *EXHAUSTION) as error:
-            why = f"{why}, and what it left running could not be ended ({told(error)})"
+            why = f"{why}, and its processes could not be ended ({describe(error)})"
             return [OutcomeUnknown(call.call_id, f"{why}.")] if call.effect == "once" else [failure]
         return await settle_once(tool, context, why, [failure]) if call.effect == "once" else [failure]
 
     async def check(self, call: ToolCall) -> tuple[Happened, Any]:
-        """Ask the check of a `once` call that was cancelled; return its answer, and the output if that is known."""
+        """Ask the check of a cancelled `once` call; return its answer, and the output if that is known."""
         context = CallContext(self._journal.goal_id, call, self._run_context.workdir, self.environment(call))
         try:
             found = await tool_for(call, self._run_context.tools).check(context)
@@ -104,8 +104,8 @@ class ToolRuns:
         return answers.get(found, "yes"), None
 
     def failure(self, call: ToolCall, error: Exception) -> ToolOutput:
-        """Return the outcome of a call that failed; of one without an intent it says which step it was, too."""
-        reason = ToolError("internal", told(error))
+        """Return the outcome of a failed call. Without an intent, the outcome also names the step."""
+        reason = ToolError("internal", describe(error))
         if isinstance(error, PerdureError):
             reason = ToolError(error.code, error.detail)
         if call.call_id in self._journal.state.calls:
@@ -114,7 +114,7 @@ class ToolRuns:
         return ToolOutput(call.call_id, ok=False, error=reason, step=call.step, digest=digest, effect=call.effect)
 
     def environment(self, call: ToolCall) -> Mapping[str, str]:
-        """Return what a call gets to see of earlier outcomes."""
+        """Return the environment variables of a call, made of earlier outcomes."""
         return self._run_context.mind.environment(self._journal.state, call)
 
     def require_ours(self) -> None:
@@ -126,12 +126,12 @@ class ToolRuns:
             raise LeaseLost
 
     def _left_s(self, call: ToolCall) -> float | None:
-        """Return how long a call may still take, by its recorded timeout."""
+        """Return the seconds until the recorded timeout of a call."""
         return None if call.until is None else (moment_us(call.until) - self._clock.now_us()) / 1e6
 
 
 def _level() -> int:
-    """Return how serious an error of a tool is: one that comes of ending the call on purpose is to be expected."""
+    """Return the log level of an error of a tool: errors are expected while the call is being cancelled."""
     task = asyncio.current_task()
     return logging.INFO if task is not None and task.cancelling() else logging.WARNING
 

@@ -1,4 +1,4 @@
-"""The tools of one run of a goal, by name, from all sources that it has."""
+"""The tools of one run of a goal by name, from all its sources."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 
 
 class StaticTools:
-    """Tools that are known without opening anything. See ToolSource."""
+    """A source of tools that are known from the start. See ToolSource."""
 
     def __init__(self, name: str, tools: Sequence[Tool]) -> None:
         self.name = name
@@ -39,14 +39,14 @@ class Toolbox(Mapping[str, Tool]):
 
     @classmethod
     def of(cls, *tools: Tool) -> "Toolbox":
-        """Return the toolbox of some tools that are there already."""
+        """Return the toolbox of some existing tools."""
         return cls([StaticTools("given", tools)])
 
     async def open(self) -> None:
-        """Open all sources, one after the other.
+        """Open all sources in order.
 
         Raises: Invalid when two sources have a tool of one name, or one has the name of a tool of the kernel;
-        Unavailable when a source cannot be opened. `close` closes those that are open by then.
+        Unavailable when a source cannot be opened. `close` closes those that were opened.
         """
         for source in self._sources:
             self._opened.append(source)
@@ -55,7 +55,7 @@ class Toolbox(Mapping[str, Tool]):
                 self._add(tool, source)
 
     async def close(self) -> None:
-        """Close the open sources, the last first; one that cannot be closed does not keep the others open."""
+        """Close the open sources in reverse order. An error of one source is logged, and the others are closed."""
         self._tools.clear()
         self._source_names.clear()
         while self._opened:
@@ -63,7 +63,7 @@ class Toolbox(Mapping[str, Tool]):
             try:
                 await source.close()
             except (PerdureError, OSError) as error:
-                log.warning("the tools of %s could not be closed: %s", source.name, error)
+                log.warning("closing the tools of %s failed: %s", source.name, error)
 
     def _add(self, tool: Tool, source: ToolSource) -> None:
         name = tool.spec.name

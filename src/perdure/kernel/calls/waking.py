@@ -1,16 +1,16 @@
-"""Waits until something happens to a goal, or until a moment comes."""
+"""Lets the loop of a goal wait for a change or a moment."""
 
 import asyncio
 
-from perdure.kernel.calls.tasks import end_tasks
 from perdure.kernel.ports import Clock
+from perdure.tasks import end_tasks
 
 LONGEST_NAP_S = 10.0
-"""A moment is waited for in naps no longer than this, because the clock may be set meanwhile."""
+"""The longest single sleep: the clock may be changed meanwhile."""
 
 
 class Waking:
-    """Wakes up the loop of one goal: an outcome, a stop or a post has come."""
+    """Wakes the loop of one goal after an outcome, a stop or a post."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -19,7 +19,7 @@ class Waking:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether the loop waits, and nothing has come yet."""
+        """Whether the loop waits and was not woken."""
         return self._is_waiting and not self._event.is_set()
 
     def wake(self, _cause: object = None) -> None:
@@ -27,7 +27,7 @@ class Waking:
         self._event.set()
 
     async def wait(self, pause_s: float | None) -> None:
-        """Wait to be woken up; return after a pause at the latest, or earlier: see LONGEST_NAP_S."""
+        """Wait for `wake`, at most `pause_s` seconds; may return earlier, see LONGEST_NAP_S."""
         self._is_waiting = True
         try:
             await (self._event.wait() if pause_s is None else self._nap(pause_s))

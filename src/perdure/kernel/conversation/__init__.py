@@ -1,1 +1,1 @@
-"""What is said in a goal that a model decides: messages, prompts, turns of the model and their parts, summaries."""
+"""The conversation with a model: messages, prompts, turns and their parts, summaries."""

@@ -1,4 +1,4 @@
-"""An answer while it arrives: told to observers of this process, never recorded."""
+"""An answer of a model while it arrives: published to observers in this process, never recorded."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ DeltaKind = Literal["text", "thinking", "arguments"]
 
 @dataclass(frozen=True, slots=True)
 class AnswerDelta:
-    """A piece of a turn; `offset` is how many code points of the part came before."""
+    """A piece of a turn; `offset` is its position in the part, in code points."""
 
     turn: int
     part: int
@@ -20,7 +20,7 @@ class AnswerDelta:
 
 @dataclass(frozen=True, slots=True)
 class AnswerReset:
-    """The answer begins anew: the pieces of the turn so far do not count."""
+    """The answer starts again: earlier pieces of the turn are invalid."""
 
     turn: int
 
@@ -29,7 +29,7 @@ AnswerListener = Callable[[AnswerDelta | AnswerReset], None]
 
 
 class AnswerFeed:
-    """The answer that one goal waits for, if any. It is used on the event loop of the run alone."""
+    """The answer that one goal waits for. To be used only on the event loop of the run."""
 
     def __init__(self) -> None:
         self._turn = 0
@@ -37,12 +37,12 @@ class AnswerFeed:
         self._listeners: list[AnswerListener] = []
 
     def listen(self, listener: AnswerListener) -> Callable[[], None]:
-        """Call a function with each piece from now on; return what ends that."""
+        """Call a function with each later piece; return a function that unsubscribes it."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
     def partial(self) -> Sequence[AnswerDelta]:
-        """Return what has arrived by now, one piece for each part; nothing when no answer arrives."""
+        """Return the answer so far, one piece for each part; nothing when no answer is expected."""
         found = sorted(self._parts.items())
         return [AnswerDelta(self._turn, part, kind, "".join(texts), 0) for part, (kind, texts) in found]
 
@@ -51,19 +51,19 @@ class AnswerFeed:
         self._turn, self._parts = turn, {}
 
     def add(self, part: int, kind: DeltaKind, text: str, offset: int) -> None:
-        """Tell a piece."""
+        """Publish a piece."""
         self._parts.setdefault(part, (kind, []))[1].append(text)
-        self._tell(AnswerDelta(self._turn, part, kind, text, offset))
+        self._notify(AnswerDelta(self._turn, part, kind, text, offset))
 
     def reset(self) -> None:
-        """Tell that the answer begins anew."""
+        """Publish that the answer starts again."""
         self._parts = {}
-        self._tell(AnswerReset(self._turn))
+        self._notify(AnswerReset(self._turn))
 
     def end(self) -> None:
         """Forget the answer, whose event replaces it."""
         self._parts = {}
 
-    def _tell(self, piece: AnswerDelta | AnswerReset) -> None:
+    def _notify(self, piece: AnswerDelta | AnswerReset) -> None:
         for listener in tuple(self._listeners):
             listener(piece)

@@ -1,4 +1,4 @@
-"""Where a conversation stands, as its events tell it; the fold keeps one for each goal."""
+"""The state of a conversation, folded from its events."""
 
 from dataclasses import dataclass, field
 
@@ -6,25 +6,29 @@ from perdure.kernel.conversation.messages import Message, ModelFailure, ModelTur
 from perdure.kernel.conversation.parts import TextPart, ToolCallPart
 
 MOST_FRUITLESS = 3
-"""After this many answers in a row that say and do nothing, the model is not asked again."""
+"""The model is not asked again after this number of fruitless turns in a row. See `is_fruitless`."""
 
 
 @dataclass(slots=True)
 class Conversation:
-    """What was said in a goal, in the order of its events; changed by the fold alone."""
+    """The conversation of a goal, in the order of its events; only the fold changes it."""
 
     said: list[tuple[int, Said]] = field(default_factory=list)
     """Messages, turns and summaries, each with its event. See kernel.deciding.transcript."""
     prompt: Prompt | None = None
-    """What requests begin with; None before the first."""
+    """The beginning of every request; None before the first."""
+    prompts: list[tuple[int, Prompt]] = field(default_factory=list)
+    """The prompts so far, each with its event."""
+    chosen: str | None = None
+    """The model that was chosen for a fork, until the next prompt records it."""
     last: Message | ModelTurn | None = None
     """The last message of a person, or turn of the model."""
     turns: int = 0
     """The number of the last turn."""
     message_seq: int = 0
-    """The last message of a person. Guards and the limit of iterations count from it."""
+    """The event of the last message of a person. Guards and the limit of iterations count from it."""
     fruitless: int = 0
-    """How many turns in a row, since then, say and do nothing."""
+    """The number of fruitless turns in a row since then."""
     failure: ModelFailure | None = None
     failure_seq: int = 0
     """The event of the last failure of a model."""
@@ -36,16 +40,17 @@ class Conversation:
 
     @property
     def awaits_message(self) -> bool:
-        """Whether, in a chat, the next thing is a message of a person, once nothing is open."""
+        """Whether a chat without open calls waits for the next message of a person."""
         if not isinstance(self.last, ModelTurn):
             return self.last is None
         is_given_up = self.fruitless >= MOST_FRUITLESS
         return self.is_answered or self.last.finish_reason == "interrupted" or is_given_up
 
     def take(self, body: Said | Prompt | ModelFailure, seq: int) -> None:
-        """Take in what is said, what the model is shown, or that it does not answer."""
+        """Apply a message, turn or summary, a prompt, or a failure of the model."""
         if isinstance(body, Prompt):
-            self.prompt = body
+            self.prompt, self.chosen = body, None
+            self.prompts.append((seq, body))
             return
         if isinstance(body, ModelFailure):
             self.failure, self.failure_seq = body, seq
@@ -62,22 +67,22 @@ class Conversation:
 
 
 def has_calls(turn: ModelTurn) -> bool:
-    """Tell whether a turn calls tools."""
+    """Return whether a turn calls tools."""
     return any(isinstance(part, ToolCallPart) for part in turn.parts)
 
 
 def text_of(turn: ModelTurn) -> str:
-    """Return what a turn says to the person."""
+    """Return the text of a turn for the person."""
     return "".join(part.text for part in turn.parts if isinstance(part, TextPart))
 
 
 def is_fruitless(turn: ModelTurn) -> bool:
-    """Tell whether a turn neither calls a tool nor answers: it is empty, cut off, or a refusal."""
+    """Return whether a turn neither calls a tool nor answers: it is empty, cut off, or a refusal."""
     if has_calls(turn) or turn.finish_reason == "interrupted":
         return False
     return turn.finish_reason in ("empty", "length", "refusal") or not text_of(turn).strip()
 
 
 def is_answer(turn: ModelTurn) -> bool:
-    """Tell whether a turn is a whole answer that calls no tool."""
+    """Return whether a turn is a whole answer that calls no tool."""
     return not (has_calls(turn) or turn.finish_reason == "interrupted" or is_fruitless(turn))

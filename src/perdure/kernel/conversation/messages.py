@@ -1,4 +1,4 @@
-"""The events of a conversation: what people and memory say, what the model is shown, and what it answers."""
+"""The events of a conversation: messages, prompts, turns of the model, summaries and failures."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -23,7 +23,7 @@ class Message:
 
 
 class PromptTool(TypedDict):
-    """A tool as a model is told about it, and the source that it comes from."""
+    """The description of a tool in a prompt, with the source of the tool."""
 
     name: str
     description: str
@@ -34,7 +34,7 @@ class PromptTool(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What every request begins with: recorded before the first request, and whenever it changes."""
+    """The beginning of every request: recorded before the first request, and at every change."""
 
     sha256: str
     """The hash of the other fields, as canonical JSON."""
@@ -51,7 +51,7 @@ class ModelTurn:
 
     turn: int
     model: str
-    """`provider:name`; of a fallback, the model that has answered."""
+    """The model that answered, `provider:name`; a fallback may have done so."""
     provider: str
     parts: tuple[Part, ...] = ()
     finish_reason: FinishReason = "stop"
@@ -65,7 +65,7 @@ class ModelTurn:
     request_sha256: str | None = None
     """For audit; it is never compared."""
     truncated: bool = False
-    """Whether the answer was longer than what is recorded of it."""
+    """Whether only a part of the answer is recorded, because it was too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +82,12 @@ class TranscriptSummary:
 
 
 Said = Message | ModelTurn | TranscriptSummary
-"""What a conversation consists of, beside the results of calls."""
+"""The parts of a conversation, apart from calls and their results."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFailure:
-    """A model gave no answer, and the run of the goal ends; the next run asks again."""
+    """A model gave no answer. The run of the goal ends, and the next run asks again."""
 
     model: str
     provider: str

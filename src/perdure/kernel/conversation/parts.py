@@ -9,11 +9,11 @@ FailureCode = Literal["auth", "unreachable", "rate_limited", "overloaded", "time
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """What a provider adds to a part: it is sent back unchanged to that provider, and never to another."""
+    """Data that a provider adds to a part: it is sent back unchanged, and only to that provider."""
 
     provider: str
     id: str | None = None
-    """The provider's own id of the part, of a tool call the id that its result must have."""
+    """The provider's id of the part. The result of a tool call must have the same id."""
     signature: str | None = None
     details: dict[str, Any] | None = None
 
@@ -28,7 +28,7 @@ class TextPart:
 
 @dataclass(frozen=True, slots=True)
 class ThinkingPart:
-    """What the model thought before it answered; empty where the provider hides it."""
+    """The reasoning of the model before its answer; empty if the provider hides it."""
 
     text: str = ""
     opaque: Opaque | None = None
@@ -59,7 +59,7 @@ class TokenUsage:
     cache_write: int = 0
     reasoning: int = 0
     estimated: bool = False
-    """Whether the provider did not say, so that they were estimated by the length of the texts."""
+    """Whether the provider reported no usage, and it was estimated from the length of the texts."""
 
     @property
     def total(self) -> int:

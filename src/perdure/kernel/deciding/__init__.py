@@ -1,1 +1,1 @@
-"""What a mind decides: how it is asked, what is admitted of its proposals, and when it goes round in circles."""
+"""Decisions of a mind: how it is asked, which proposals are admitted, and guards against loops."""

@@ -1,7 +1,7 @@
-"""What a mind proposes, looked at before anything of it is recorded or run.
+"""The check of what a mind proposes, before anything is recorded or run.
 
-A tool that is not known, arguments that make no sense, and what the policy denies are recorded with their outcome and
-never run.
+Calls of unknown tools, calls with invalid arguments, and calls that the policy denies are recorded with their outcome
+and never run.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,9 +23,9 @@ def admit(
     *,
     in_order: bool = False,
 ) -> list[Body]:
-    """Return what is to be recorded for the actions of one proposal.
+    """Return the events to record for the actions of one proposal.
 
-    With `in_order`, each call that is to run waits for the one before it, and is judged when its turn comes.
+    With `in_order`, each admitted call waits for the one before it, and is judged when that is settled.
     """
     is_alone = len(actions) == 1 and not state.open_calls
     admitted: list[Body] = []
@@ -43,7 +43,7 @@ def admit(
 
 
 def judge(call: ToolCall, policy: Policy) -> list[Body]:
-    """Return what the policy decides about a call of a model; nothing when a person has to."""
+    """Return the decision of the policy on a call of a model; nothing when a person has to decide."""
     judgement = policy.judge(call)
     match judgement.verdict:
         case "allow":
@@ -68,8 +68,8 @@ def _admit_call(
     try:
         kernel_tool = KERNEL_TOOLS.get(call.tool)
         if kernel_tool is not None:
-            return [_answered(kernel_tool, call, is_alone=is_alone)]
-        if call.child is not None:
+            return [_answer_by_kernel(kernel_tool, call, is_alone=is_alone)]
+        if call.child is not None and not is_governed:
             return [call]
         tool = tool_for(call, tools)
         tool.validate(call.arguments)
@@ -90,13 +90,13 @@ def tool_for(call: ToolCall, tools: Mapping[str, Tool]) -> Tool:
         return tools[call.tool]
     except KeyError:
         known = ", ".join(sorted([*tools, *KERNEL_TOOLS]))
-        raise Invalid(f"There is no tool {call.tool!r}; known are {known}.") from None
+        raise Invalid(f"There is no tool {call.tool!r}; the tools are {known}.") from None
 
 
-def _answered(tool: KernelTool, call: ToolCall, *, is_alone: bool) -> Body:
+def _answer_by_kernel(tool: KernelTool, call: ToolCall, *, is_alone: bool) -> Body:
     answer = tool.answer(call)
     if tool.is_alone and not is_alone:
-        raise Invalid(f"{call.tool} was expected alone, when nothing else is begun or open.")
+        raise Invalid(f"{call.tool} must be called alone, when no other call begins or is open.")
     return answer
 
 

@@ -1,4 +1,4 @@
-"""Asks the mind of one run, and records what it proposes."""
+"""Asks the mind of one run, and records its proposals."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -18,11 +18,11 @@ from perdure.kernel.ports import Clock
 from perdure.kernel.run_context import RunContext
 
 _AWAITED = ("limit", "message", "model")
-"""What a goal waits for after a decision although nothing is open: the mind is not asked again at once."""
+"""Waits without an open call: after such a decision, the mind is not asked again at once."""
 
 
 class Decider:
-    """What the mind of a goal decides in one run; `wake` wakes the loop up when a slow decision can be taken."""
+    """Asks the mind of a goal in one run; `wake` wakes the loop when a slow decision can be taken."""
 
     def __init__(
         self,
@@ -41,11 +41,11 @@ class Decider:
         self._deliberation = Deliberation(run_context.mind, wake, run_context.keep)
         self.wake_us: int | None = None
         self.again_s: float | None = None
-        """When the mind wants to be asked again: at a moment, and after some time. See Proposal."""
+        """When to ask the mind again: at the moment `wake_us`, and after `again_s` seconds. See Proposal."""
         self.known = 0
-        """How many settled calls the mind knows of."""
+        """The number of settled calls when the mind was last asked."""
         self.unjudged = [call_id for call_id in self._state.governed if call_id in self._state.open_calls]
-        """Calls of a model that the policy judges when their turn comes, and those that an earlier run has left."""
+        """Calls of a model that the policy has yet to judge, including those of an earlier run."""
         self._is_stopping = False
         self._deciding: asyncio.Task[Any] | None = None
 
@@ -55,24 +55,24 @@ class Decider:
 
     @property
     def is_slow_at_work(self) -> bool:
-        """Whether a slow mind decides, or its decision was not taken yet."""
+        """Whether a slow mind is deciding, or its decision was not taken yet."""
         return self._deliberation.has_begun
 
     def stop(self) -> None:
-        """Cut short a mind that decides; what it decides by then is still taken."""
+        """Interrupt a mind that is deciding; what it has decided by then is still recorded."""
         self._is_stopping = True
         if self._deciding is not None:
             self._deciding.cancel()
 
     def forget_moments(self) -> None:
-        """Forget when the mind wanted to be asked again."""
+        """Reset `wake_us` and `again_s`."""
         self.wake_us = self.again_s = None
 
     async def decide(self) -> int | None:
-        """Ask the mind and record what it wants; return when it wants to be asked again."""
+        """Ask the mind and record its proposal; return the moment to ask it again."""
         proposal = await self.ask()
         while proposal.end is None and proposal.cancelled:
-            # Its actions come first: the mind wanted them before it knew of the cancelled calls' end.
+            # Its actions are recorded first: the mind decided them before the cancelled calls had ended.
             is_asked_again = self.record(proposal)
             if not self._calls.cancel(proposal.cancelled):
                 self.wake_us, self.again_s = proposal.wake_us, proposal.again_s
@@ -81,9 +81,9 @@ class Decider:
         return self._take(proposal)
 
     async def begin_slow(self, *, has_posts: bool) -> bool:
-        """Ask a slow mind when all that is recorded is durable, unless a post waits that it should know of.
+        """Make all events durable and ask a slow mind, unless a post is pending, which it should know.
 
-        Return whether there is such a post.
+        Return whether a post is pending.
         """
         done = await self._journal.commit()
         if has_posts or done.inbox_waiting:
@@ -93,7 +93,7 @@ class Decider:
         return False
 
     async def take_slow(self) -> int | None:
-        """Record what a slow mind wants, once it has answered; it is asked again if more has happened meanwhile."""
+        """Record the proposal of a slow mind, if it has answered; ask again if events were recorded meanwhile."""
         proposal = self._deliberation.take()
         if proposal is None and self._is_stopping:
             cut_short = await self._deliberation.end(self._run_context.end_within_s)
@@ -107,18 +107,18 @@ class Decider:
         return 0 if has_grown else wake_us
 
     async def interrupt(self) -> Sequence[Body]:
-        """End the answer of a model for a person who stops it; return what to record. Calls in it do not begin."""
+        """Interrupt the answer of a model for a person; return the events to record. Its calls are not started."""
         proposal = await self._deliberation.end(self._run_context.end_within_s)
         return interrupted(self._state, proposal)
 
     async def end_slow(self) -> None:
-        """Cancel a decision in progress; nothing of it is recorded."""
+        """Cancel a decision in progress without recording any of it."""
         await self._deliberation.end(self._run_context.end_within_s)
 
     def judge_calls(self) -> None:
-        """Let the policy judge the calls whose turn has come; a denial settles its call, so the next one has its turn.
+        """Judge the calls that wait for the policy. A denial settles its call, so the next call in order can be judged.
 
-        The calls that an earlier run left without an approval are judged again: this run may have another policy.
+        Calls that an earlier run left without an approval are judged again, because the policy may have changed.
         """
         for call_id in self.unjudged:
             found = self._state.open_calls.get(call_id)
@@ -127,7 +127,7 @@ class Decider:
         self.unjudged = [*self._state.queued.values()]
 
     async def ask(self) -> Proposal:
-        """Ask the mind; one that is cut short by a stop has decided nothing."""
+        """Ask the mind; if a stop interrupts it, the proposal is empty."""
         self.known = len(self._state.settled)
         self._deciding = task = asyncio.current_task()
         try:
@@ -143,14 +143,14 @@ class Decider:
         return proposal
 
     def end_abandoned(self) -> None:
-        """End the calls without an intent that the mind no longer waits for: they leave nothing in the history."""
+        """Cancel calls without an intent that the mind abandoned. They leave no trace in the history."""
         if abandoned := self._run_context.mind.take_abandoned():
             self._calls.cancel(abandoned)
 
     def record(self, proposal: Proposal, events: Sequence[Body] = ()) -> bool:
-        """Record what the mind wants, behind its own events; tell whether the mind has to be asked again at once.
+        """Record the events of a mind and then its proposal; return whether the mind must be asked again at once.
 
-        That is when nothing is open afterwards, or something has ended already: a wait for a signal that had come.
+        That is the case if no call is open afterwards, or if one has ended at once: a wait for an earlier signal.
         """
         state = self._state
         settled_before = len(state.settled)

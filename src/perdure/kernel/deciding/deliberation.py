@@ -1,15 +1,18 @@
-"""A decision that may take long: a task beside the loop, which serves the goal meanwhile."""
+"""Runs a slow decision of a mind in a task, so that the loop can serve the goal meanwhile."""
 
 import asyncio
 from collections.abc import Callable
 
-from perdure.kernel.calls.tasks import end_tasks
 from perdure.kernel.fold import GoalState
 from perdure.kernel.mind import Mind, Proposal
+from perdure.tasks import end_tasks
 
 
 class Deliberation:
-    """The one decision that a slow mind is at; `on_end` is called when it can be taken."""
+    """The pending decision of a slow mind.
+
+    `on_end` is called when its task has ended; `keep` gets a task that does not end after it was cancelled.
+    """
 
     def __init__(self, mind: Mind, on_end: Callable[[object], None], keep: Callable[[object], None]) -> None:
         self._mind = mind
@@ -17,23 +20,23 @@ class Deliberation:
         self._keep = keep
         self._task: asyncio.Task[Proposal] | None = None
         self.began_seq = 0
-        """The last event that the mind knew when it was asked."""
+        """The number of the last event at the start of the decision."""
 
     @property
     def has_begun(self) -> bool:
-        """Whether there is a decision that was not taken yet."""
+        """Whether a decision has begun and its result was not taken yet."""
         return self._task is not None
 
     def begin(self, state: GoalState, now_us: int) -> None:
-        """Ask the mind, and do not wait for it."""
+        """Ask the mind without waiting for its answer."""
         self.began_seq = state.head.seq
-        self._task = asyncio.create_task(_asked(self._mind, state, now_us))
+        self._task = asyncio.create_task(_decide(self._mind, state, now_us))
         self._task.add_done_callback(self._on_end)
 
     def take(self) -> Proposal | None:
-        """Return the decision; None while the mind is at it.
+        """Return the decision; None while the mind is deciding.
 
-        Raises: what the mind has raised.
+        Raises: the exception of the mind.
         """
         task = self._task
         if task is None or not task.done():
@@ -42,19 +45,19 @@ class Deliberation:
         return Proposal() if task.cancelled() else task.result()
 
     async def end(self, within_s: float) -> Proposal | None:
-        """Cancel the decision, and return what the mind has answered by then; None if that is nothing.
+        """Cancel the decision. Return its result if the mind returned one nevertheless, otherwise None.
 
-        A mind that does not let itself be cancelled in time is left alone.
+        A mind whose task does not end in time is abandoned.
         """
         task, self._task = self._task, None
         if task is None:
             return None
-        for left in await end_tasks([task], within_s):
-            self._keep(left)
+        for unfinished in await end_tasks([task], within_s):
+            self._keep(unfinished)
         if not task.done() or task.cancelled() or task.exception() is not None:
             return None
         return task.result()
 
 
-async def _asked(mind: Mind, state: GoalState, now_us: int) -> Proposal:
+async def _decide(mind: Mind, state: GoalState, now_us: int) -> Proposal:
     return await mind.decide(state, now_us)

@@ -1,7 +1,6 @@
-"""Guards against models that go round in circles: they end the goal.
+"""Guards that end the goal of a model that repeats itself without progress.
 
-They look at the calls that a model decided, in whichever goal. What commands, plans and flows decide is never ended for
-repeating itself; only their own `retry` bounds them.
+They check only calls that a model decided. Commands, plans and flows may repeat a call; their `retry` policy bounds it.
 """
 
 from itertools import islice
@@ -15,20 +14,20 @@ TIMES = 3
 
 
 def termination(state: GoalState) -> Termination | None:
-    """Return the end of a goal in which the last three decisions of a model led nowhere."""
-    said = state.conversation
-    if not (state.governed or said.turns) or state.termination is not None:
+    """Return the end of a goal whose model made no progress in its last three decisions."""
+    conversation = state.conversation
+    if not (state.governed or conversation.turns) or state.termination is not None:
         return None
-    if said.fruitless >= MOST_FRUITLESS and not state.begun.mind.chat:
-        return Termination("no_progress", f"The last {said.fruitless} answers were empty, cut off or refusals.")
-    since = max(state.reopened_seq, said.message_seq)
+    if conversation.fruitless >= MOST_FRUITLESS and not state.begun.mind.chat:
+        return Termination("no_progress", f"The last {conversation.fruitless} answers were empty, cut off or refusals.")
+    since = max(state.reopened_seq, conversation.message_seq)
     newest = (state.calls[call_id] for call_id in islice(reversed(state.governed), TIMES))
     last = [call for call in newest if call.outcome is not None and call.seq > since]
     if len(last) < TIMES:
         return None
     if _are_same([_error(call) for call in last]) and _error(last[0]) is not None:
         return Termination("repeated_failure", f"The same error came {TIMES} times: {_error(last[0])}")
-    if _are_same([_deed(call) for call in last]):
+    if _are_same([_call_and_result(call) for call in last]):
         return Termination("no_progress", f"The same call had the same result {TIMES} times.")
     return None
 
@@ -38,7 +37,7 @@ def _error(call: CallState) -> object:
     return None if error is None else f"{error.code}: {error.message}"
 
 
-def _deed(call: CallState) -> object:
+def _call_and_result(call: CallState) -> object:
     what = (call.call.tool, call.call.arguments) if isinstance(call.call, ToolCall) else None
     outcome = call.outcome
     return (what, outcome.ok, outcome.output) if outcome else None

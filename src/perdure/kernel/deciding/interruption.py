@@ -1,4 +1,4 @@
-"""What is recorded of the answer of a model that a person has stopped."""
+"""The events that record an answer of a model that a person stopped."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,11 +11,11 @@ from perdure.kernel.mind import Proposal
 
 
 def interrupted(state: GoalState, proposal: Proposal | None = None) -> Sequence[Body]:
-    """Return what is recorded when the answer of a model is stopped; `proposal` is what its mind had by then.
+    """Return the events to record when an answer is stopped; `proposal` is what the mind had decided by then.
 
-    The calls of an answer that was complete by then are dropped, because none of them has begun. Where no answer was
-    on its way, an empty turn records that the model is not asked again before the next message. A goal that waits for
-    a message, or has no model, is left alone.
+    Calls in the answer are dropped, because none of them has started. If no answer has arrived, an empty turn records
+    that the model is not asked again before the next message. Nothing is recorded in a goal that waits for a message or
+    has no model.
     """
     events = () if proposal is None else [_without_calls(body) for body in proposal.events]
     if any(isinstance(body, ModelTurn) for body in events):
@@ -28,7 +28,7 @@ def interrupted(state: GoalState, proposal: Proposal | None = None) -> Sequence[
 
 
 def _without_calls(body: Body) -> Body:
-    """Return a turn without its calls, as one that was interrupted."""
+    """Return a turn without its calls, marked as interrupted."""
     if not isinstance(body, ModelTurn) or not has_calls(body):
         return body
     parts = tuple(part for part in body.parts if not isinstance(part, ToolCallPart))

@@ -1,4 +1,4 @@
-"""The tools that the kernel answers itself: a question to a person, and the end of the goal."""
+"""The tools that the kernel implements: a question to a person, and the end of the goal."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ class KernelTool:
 
     spec: ToolSpec
     answer: Callable[[ToolCall], Body]
-    """Returns the event. Raises: Invalid when the arguments make no sense."""
+    """Returns the event. Raises: Invalid for invalid arguments."""
     is_alone: bool = False
-    """Whether it is refused beside other calls."""
+    """Whether it is rejected beside other calls."""
 
 
 def _question(call: ToolCall) -> Ask:
@@ -97,4 +97,4 @@ KERNEL_TOOLS: Mapping[str, KernelTool] = {
     "done": KernelTool(_DONE, _end, is_alone=True),
     "blocked": KernelTool(_BLOCKED, _block, is_alone=True),
 }
-"""By their names, which no other tool can have."""
+"""The kernel tools by name; other tools cannot have these names."""

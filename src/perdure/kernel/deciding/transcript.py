@@ -1,4 +1,4 @@
-"""What was said and done in a goal, in the order of its events: what a model is told of it."""
+"""The transcript of a goal for a model: messages, turns, calls and results in the order of their events."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Spoken:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A call, question or wait, when its intent was recorded."""
+    """The intent of a call, question or wait."""
 
     seq: int
     call: CallState
@@ -31,7 +31,7 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The same when it was settled: by an outcome, a decision or a signal."""
+    """The settlement of a call, question or wait: by an outcome, a decision or a signal."""
 
     seq: int
     call: CallState
@@ -41,10 +41,10 @@ Entry = Spoken | Begun | Settled
 
 
 def transcript(state: GoalState, after: int = 0) -> Sequence[Entry]:
-    """Return what came after an event. It costs what it returns, not what the history has.
+    """Return the entries after an event, in time proportional to their number.
 
-    The fold keeps what was said, calls and settled calls each in the order of their events; here they are merged. A
-    pure call has no intent: its beginning and its end are the same event.
+    The fold keeps messages, calls and settled calls, each in the order of their events; this function merges the three.
+    A pure call has no intent: it begins and ends with the same event.
     """
     said = _since(reversed(state.conversation.said), lambda each: each[0], after)
     begun = _since(reversed(state.calls.values()), lambda each: each.seq, after)
@@ -64,7 +64,7 @@ def _ended_seq(call: CallState) -> int:
 
 
 def _since(newest_first: Iterator[T], seq_of: Callable[[T], int], after: int) -> list[T]:
-    """Return the last items of an ordered sequence, those after an event, in its order."""
+    """Return the items after an event, oldest first."""
     found: list[T] = []
     for each in newest_first:
         if seq_of(each) <= after:

@@ -1,1 +1,1 @@
-"""What can be done with a recorded history: read older versions of it, replay, compare, fork and reopen it."""
+"""Operations on recorded histories: reading older versions, replay, comparison, forks and reopening."""

@@ -1,4 +1,4 @@
-"""A call, and what became of it."""
+"""The state of one call."""
 
 from dataclasses import dataclass
 
@@ -9,27 +9,27 @@ Call = ToolCall | Ask | Wait
 
 @dataclass(frozen=True, slots=True)
 class CallState:
-    """A call and what became of it: open, unknown, or settled by an outcome or a decision."""
+    """A call and its state: open, unknown, or settled by an outcome, a decision or a signal."""
 
     call: Call
     seq: int
     began_us: int
     needs_approval: bool = False
-    """What a model decided begins only when the policy or a person has approved it."""
+    """Whether a model decided the call, so that the policy or a person must approve it before it begins."""
     is_queued: bool = False
-    """Whether the call that comes before it is still open."""
+    """Whether the call that it must follow is still open."""
     outcome: ToolOutput | None = None
     unknown: OutcomeUnknown | None = None
     decision: Decision | None = None
     ended_us: int | None = None
     signal: Signal | None = None
-    """What ended a wait for a signal."""
+    """The signal that ended a wait."""
     times_again: int = 0
-    """How often it was begun again after a crash, under the same key."""
+    """How many times it was run again after a crash, under the same key."""
     ended_seq: int | None = None
     """The event that settled it."""
     payload: str = ""
-    """The payload of its event as it is stored, of a call that needs approval: that is what a person approves."""
+    """The stored payload of the intent of a call that needs approval: what a person sees and approves."""
 
     @property
     def is_open(self) -> bool:
@@ -42,16 +42,31 @@ class CallState:
 
     @property
     def runs(self) -> bool:
-        """Whether it is a tool call that runs, or is to be run, by itself."""
-        is_held = self.unknown is not None or self.is_queued or self.awaits_approval
-        return isinstance(self.call, ToolCall) and self.is_open and not is_held and self.call.child is None
+        """Whether it is a tool call that runs or can run without a decision."""
+        return isinstance(self.call, ToolCall) and self.call.child is None and self.may_begin
+
+    @property
+    def may_begin(self) -> bool:
+        """Whether it is open, and waits neither for a decision nor for a call before it."""
+        return self.is_open and not (self.unknown is not None or self.is_queued or self.awaits_approval)
+
+    @property
+    def has_intent(self) -> bool:
+        """Whether it was recorded before it began; a pure step of a flow is recorded when it has ended."""
+        return self.outcome is None or self.outcome.step is None
+
+    @property
+    def started_us(self) -> int:
+        """When it began, as far as that is known: by its intent, or by what it took."""
+        took_ms = 0 if self.outcome is None or self.has_intent else self.outcome.duration_ms
+        return self.began_us - took_ms * 1000
 
     @property
     def is_child(self) -> bool:
-        """Whether it has started a child goal, and waits for its end."""
+        """Whether it starts a child goal and waits for its end."""
         return isinstance(self.call, ToolCall) and self.call.child is not None
 
     @property
     def _is_decided(self) -> bool:
-        """An approval opens the way for a call, a denial is followed by its outcome; other decisions end it."""
+        """Whether a decision ended the call; after an approval or a denial, an outcome ends it."""
         return self.decision is not None and self.decision.decision not in ("approve", "deny")

@@ -1,4 +1,4 @@
-"""The bodies of events as payloads and back: what follows from another field is left out, and restored when read."""
+"""Converts the bodies of events to payloads and back; omits fields that follow from other fields."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,7 +10,7 @@ _CHILD = "child"
 
 
 class Codec:
-    """Writes and reads the bodies of all events; actions are the events of type `action`, told apart by `kind`."""
+    """Writes and reads the bodies of all events; events of type `action` have a `kind`."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class Codec:
         self._events = {name: layouts[kind] for name, kind in events.items()}
 
     def write(self, body: Any) -> tuple[str, Content]:
-        """Return the type and the payload of a body, without what is null, a default or said by another field."""
+        """Return the type and the payload of a body, without defaults and fields that follow from others."""
         content = self._layouts[type(body)].write(body)
         kind = self._kinds.get(type(body))
         if kind is None:
@@ -45,7 +45,7 @@ class Codec:
         return "action", {"kind": kind, **content}
 
     def read(self, event_type: str, content: Content) -> Any:
-        """Return the body that was written as a payload; the payload is used up.
+        """Return the body of a payload; the payload is consumed.
 
         Raises: KeyError, TypeError, ValueError, AttributeError when it is not a payload of that type.
         """
@@ -60,7 +60,7 @@ class Codec:
         return self._events[event_type].read(content)
 
     def unknown_part(self, event_type: str, content: Content) -> str | None:
-        """Return what this version does not know of a payload that it cannot read; None when it knows all of it."""
+        """Return the type, kind or field of a payload that this version does not know; None if it knows all."""
         layout = self._events.get(event_type)
         if event_type == "action":
             kind = content.pop("kind", None)
@@ -73,12 +73,12 @@ class Codec:
         return None if name is None else f"field {name!r}"
 
     def is_same(self, event_type: str, left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
-        """Tell whether two payloads of one type say the same, whichever of their defaults are left out."""
+        """Return whether two payloads of one type are equal, where a missing field equals its default."""
         return self._events[event_type].is_same(left, right)
 
 
 def leave_out_step(content: Content) -> None:
-    """Leave out the step of a call, and which attempt it is, where the id of the call says both: `<step>.<attempt>`."""
+    """Omit step and attempt of a call whose id contains both: `<step>.<attempt>`."""
     step, _, attempt = content["call_id"].rpartition(".")
     if step == content["step"] and content.get("attempt", 1) == _number(attempt):
         del content["step"]
@@ -86,9 +86,9 @@ def leave_out_step(content: Content) -> None:
 
 
 def leave_out_pure(content: Content) -> None:
-    """Leave out step and effect of a pure step of a flow, where its digest says that it is one and its id which.
+    """Omit step and effect of a pure step of a flow: the digest implies the effect, and the id contains the step.
 
-    The outcome of a call that has an intent says nothing about the call.
+    The outcome of a call with an intent has no fields that describe the call.
     """
     if "step" not in content:
         for name in ("digest", "effect", "tool"):
@@ -102,21 +102,21 @@ def leave_out_pure(content: Content) -> None:
 
 
 def leave_out_child(content: Content) -> None:
-    """Leave out the child of a call of the tool `child`, whose arguments name it."""
+    """Omit the child of a call of the tool `child`, because its arguments contain the id."""
     if "child" in content and content.get("tool") == _CHILD and content["arguments"].get("goal_id") == content["child"]:
         del content["child"]
 
 
 def restore_child(content: Content) -> None:
-    """Restore what `leave_out_child` has left out."""
+    """Restore the field that `leave_out_child` omits."""
     if content.get("tool") == _CHILD and "child" not in content:
         content["child"] = content["arguments"].get("goal_id")
 
 
 def restore_step(content: Content, *, has_attempt: bool) -> None:
-    """Restore what `leave_out_step` has left out.
+    """Restore the fields that `leave_out_step` omits.
 
-    Raises: KeyError, ValueError when it was not left out, but is missing.
+    Raises: KeyError, ValueError when the id does not contain them.
     """
     if "step" not in content:
         content["step"], dot, attempt = content["call_id"].rpartition(".")

@@ -1,4 +1,4 @@
-"""Where two histories part: what happened is compared, not when, nor under which id."""
+"""Compares two histories by what happened, ignoring times and ids."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,12 +18,12 @@ from perdure.kernel.events import (
 )
 
 _NO_ARGUMENTS: dict[str, Any] = {"args": [], "kwargs": {}}
-"""What is left out of the arguments of a step when it is empty."""
+"""The arguments of a step that are omitted when they are empty."""
 
 
 @dataclass(frozen=True)
 class Parted:
-    """Two histories: how many events they have in common, and what each has after that."""
+    """The comparison of two histories: the number of common events, and the events of each after those."""
 
     common: int
     left: Sequence[Event]
@@ -31,7 +31,7 @@ class Parted:
 
 
 def compare(left: Sequence[Event], right: Sequence[Event]) -> Parted:
-    """Find where two histories diverge; being a fork is not a difference by itself."""
+    """Find where two histories diverge. A `goal` event of a fork does not count as a difference."""
     left, right = _without_forks(left), _without_forks(right)
     same = takewhile(lambda pair: _meaning(pair[0]) == _meaning(pair[1]), zip(left, right, strict=False))
     common = sum(1 for _ in same)
@@ -43,12 +43,12 @@ def _without_forks(events: Sequence[Event]) -> Sequence[Event]:
 
 
 def _meaning(event: Event) -> Any:
-    """Return what an event says, whichever version has written it."""
+    """Return the compared part of an event, the same for every version that wrote it."""
     match body := decode(event):
         case GoalBegun(text=text, mind=mind):
             return event.type, text, mind
         case ToolCall(tool="step", arguments=arguments):
-            return event.type, replace(body, arguments={**_NO_ARGUMENTS, **arguments, "digest": None})
+            return event.type, replace(body, arguments={**_NO_ARGUMENTS, **arguments, "digest": None}, returns=None)
         case ToolOutput(error=error):
             return (
                 event.type,
@@ -56,20 +56,20 @@ def _meaning(event: Event) -> Any:
                 _failure(error),
             )
         case ModelTurn() | TranscriptSummary():
-            return event.type, _said(body)
+            return event.type, _text_of(body)
         case Termination(error=error):
             return event.type, replace(body, error=None), _failure(error)
         case _:
             return event.type, body
 
 
-def _said(body: ModelTurn | TranscriptSummary) -> Any:
-    """Return what a model has said, without what it cost, and what only its provider understands."""
+def _text_of(body: ModelTurn | TranscriptSummary) -> Any:
+    """Return the content of a turn or summary, without usage and provider data."""
     if isinstance(body, TranscriptSummary):
         return body.from_seq, body.to_seq, body.text
     return body.turn, body.model, body.finish_reason, [replace(part, opaque=None) for part in body.parts]
 
 
 def _failure(error: ToolError | None) -> tuple[str, str] | None:
-    """Return what is compared of an error: paths and line numbers of a traceback change with every edit of the code."""
+    """Return the compared part of an error. Tracebacks change with every edit of the code, so they are ignored."""
     return None if error is None else (error.code, error.message)

@@ -1,4 +1,13 @@
-"""Where a goal can be forked: which event is meant, and whether a fork there would repeat an effect without notice."""
+"""Where a goal can be forked: the event that a request names, and whether a fork there would repeat effects.
+
+A fork shares the events up to one event of another goal. Calls that are open at that event are void in the fork: their
+outcomes belong to the other goal, so the fork calls their steps again, as it does with all steps that began later. For
+a pure or idempotent step that is harmless. A `once` step may have had its effect, and a second call would repeat it.
+
+So a fork is accepted only where no effect is repeated without notice. `begun_once` finds the `once` calls that are open
+at the event, `unresolved_after` those that began later and may or may not have happened. Both need `--repeat STEP`.
+Steps that are known to be done after the event are repeated without a question: that is the purpose of a fork.
+"""
 
 import shlex
 from collections.abc import Collection, Iterable, Sequence
@@ -43,54 +52,52 @@ class ForkRequest:
         if len(given) != 1:
             found = " and ".join(given) or "none"
             raise Invalid(
-                "A fork needs exactly one of --before STEP, --after STEP and --at SEQ, or a message to fork before;"
-                f" found {found}."
+                "A fork needs exactly one of --before STEP, --after STEP, --at SEQ and before_message"
+                f" (for a conversation); found {found}."
             )
 
 
-def fork_point(events: Sequence[Event], asked: ForkRequest, children: ChildEffects = NO_CHILDREN) -> int:
+def fork_point(events: Sequence[Event], request: ForkRequest, children: ChildEffects = NO_CHILDREN) -> int:
     """Return the last event that a fork shares with a goal.
 
-    Raises: what `asked_point` and `require_accepted` raise.
+    Raises: what `requested_point` and `require_accepted` raise.
     """
-    seq = asked_point(events, asked)
-    require_accepted(events, seq, asked, children)
+    seq = requested_point(events, request)
+    require_accepted(events, seq, request, children)
     return seq
 
 
-def asked_point(events: Sequence[Event], asked: ForkRequest) -> int:
+def requested_point(events: Sequence[Event], request: ForkRequest) -> int:
     """Return the event that a request names, whether or not a fork there is accepted.
 
-    `before` is the event before the first one of a step, so that the step is called again; of a call, before its own
-    first. `after` is the event that settled the step for good; of a call, that settled the call. `before_message` is
-    the event before a message.
+    `before` names the event before the first event of a step or call, so that it is called again. `after` names the
+    event that settled a call, or the event that permanently settled a step. `before_message` names the event before a
+    message.
 
-    Raises: Invalid; NotFound when there is no such step; Conflict when the goal has no such event, or the step is not
+    Raises: Invalid; NotFound when the step does not exist; Conflict when the event does not exist, or the step is not
     settled.
     """
-    asked.require_one_place()
+    request.require_one_place()
     state = fold(events)
-    seq = _asked_seq(state, asked)
+    seq = _requested_seq(state, request)
     if not 1 <= seq <= state.head.seq:
         raise Conflict(f"{state.goal_id} has events 1 to {state.head.seq}; there is no event {seq} to fork from.")
     return seq
 
 
 def require_accepted(
-    events: Sequence[Event], seq: int, asked: ForkRequest, children: ChildEffects = NO_CHILDREN
+    events: Sequence[Event], seq: int, request: ForkRequest, children: ChildEffects = NO_CHILDREN
 ) -> None:
-    """Check that a fork at an event repeats no effect without `--repeat`.
+    """Check that a fork at an event repeats no effect without `--repeat`. See the module.
 
-    Calls that are open at that event are void in the fork, and their steps are called again; so are the steps that were
-    begun after it. A `once` call that may have happened is repeated only if `repeat` names its step. What was done for
-    certain after the event is done again: that is what a fork is for. A fork does not undo what the cleanup of a
-    cancelled goal did, and leaves it out only if `repeat` names these steps. The fork starts a child whose call is void
-    or comes after the event from its beginning, so the call counts as what the child and those below it have done.
+    A fork does not undo the cleanup of a cancelled goal, and omits the cleanup only if `repeat` names its steps. A
+    child whose call is void or later than the event is started from its beginning, so the effects of that call are
+    those of the child and its descendants.
 
-    Raises: Invalid and NotFound for `repeat`; Conflict when the goal has ended there, or the fork is not accepted.
+    Raises: Invalid and NotFound for `repeat`; Conflict when the goal has ended at the event, or the fork is rejected.
     """
     state, there = with_voided(events), fold(events[:seq])
-    repeated = {_repeated_step(state, there, name) for name in asked.repeat}
+    repeated = {_repeated_step(state, there, name) for name in request.repeat}
     at_risk = [call for call in _at_risk(state, there, children) if call.call.step not in repeated]
     if cleaned := [step for step in cleanup_steps(state) if step not in repeated]:
         raise _would_leave_cleanup(state, cleaned, at_risk)
@@ -104,12 +111,12 @@ def require_accepted(
 
 
 def fork_before_damage(events: Sequence[Event]) -> str:
-    """Return the options of a fork that keeps as much as possible of the intact beginning of a history."""
+    """Return the options of the latest fork in the intact beginning of a history."""
     return _last_before(events, len(events) + 1)
 
 
 def with_voided(events: Sequence[Event]) -> GoalState:
-    """Return the state of a goal, with the calls that forks in its history have voided: `once` ones, and children."""
+    """Return the state of a goal, with the `once` calls and child calls that forks in its history have voided."""
     state, voided = fold(events[:1]), dict[str, CallState]()
     for event in events[1:]:
         if event.type == "goal":
@@ -120,25 +127,28 @@ def with_voided(events: Sequence[Event]) -> GoalState:
 
 
 def _at_risk(state: GoalState, there: GoalState, children: ChildEffects) -> list[CallState]:
-    """Return the `once` calls that may have happened and that a fork would call again, in the order of their begin."""
+    """Return the calls that may have happened and that a fork would repeat: the open ones, then the later ones."""
     return [*begun_once(there, children), *unresolved_after(state, there.head.seq, children)]
 
 
-def _asked_seq(state: GoalState, asked: ForkRequest) -> int:
-    if asked.before is not None:
-        return _seq_before(named_step(state, asked.before))
-    if asked.after is not None:
-        return _seq_after(state, named_step(state, asked.after))
-    if asked.before_message is not None:
-        return _seq_before_message(state, asked.before_message)
-    return asked.at or 0
+def _requested_seq(state: GoalState, request: ForkRequest) -> int:
+    if request.before is not None:
+        return _seq_before(named_step(state, request.before))
+    if request.after is not None:
+        return _seq_after(state, named_step(state, request.after))
+    if request.before_message is not None:
+        return _seq_before_message(state, request.before_message)
+    return request.at or 0
 
 
 def _seq_before_message(state: GoalState, seq: int) -> int:
-    """Raises: Conflict when the event is not a message of a person."""
-    said = [number for number, each in state.conversation.said if isinstance(each, Message) and each.role == "user"]
-    if seq not in said:
-        known = f"its messages are events {', '.join(map(str, said[-20:]))}" if said else "it has none"
+    """Return the event before a message of a person.
+
+    Raises: Conflict when the event is not a message of a person.
+    """
+    messages = [seq for seq, each in state.conversation.said if isinstance(each, Message) and each.role == "user"]
+    if seq not in messages:
+        known = f"its messages are events {', '.join(map(str, messages[-20:]))}" if messages else "it has none"
         raise Conflict(f"Event {seq} of {state.goal_id} is not a message of a person; {known}.")
     return seq - 1
 
@@ -148,7 +158,10 @@ def _seq_before(named: NamedStep) -> int:
 
 
 def _seq_after(state: GoalState, named: NamedStep) -> int:
-    """Raises: Conflict when the step is open, or will be called again."""
+    """Return the event that settled a step or call.
+
+    Raises: Conflict when the step is open, or will be called again.
+    """
     seq = _settled_seq(state, named)
     if seq is None:
         why = "it is open" if any(call.is_open for call in named.calls) else "it is called again"
@@ -160,7 +173,7 @@ def _seq_after(state: GoalState, named: NamedStep) -> int:
 
 
 def _settled_seq(state: GoalState, named: NamedStep) -> int | None:
-    """Return the event that settled a step for good: no retry of the goal or of the call follows it."""
+    """Return the event that permanently settled a step: no retry of the goal or of the call follows it."""
     last = named.calls[-1]
     is_reopened = any(last.call.call_id in reopened.again for reopened in state.reopenings)
     is_retried = is_reopened or (last.decision is not None and last.decision.decision == "retry")
@@ -170,7 +183,7 @@ def _settled_seq(state: GoalState, named: NamedStep) -> int | None:
 
 
 def _repeated_step(state: GoalState, there: GoalState, name: str) -> str:
-    """Return the step that `repeat` names; the fork calls a step that begins after the point in any case.
+    """Return the step that `repeat` names.
 
     Raises: NotFound; Invalid when the fork keeps the outcome of the step, and so would not repeat it.
     """
@@ -220,7 +233,7 @@ def _would_repeat(
 
 
 def _said(call: CallState, children: ChildEffects, *, is_settled: bool) -> str:
-    """Name what would be repeated: a call, a step whose outcome is known, or what a child has done."""
+    """Name what would be repeated: a call, a step with a known outcome, or the steps of a child."""
     inside = child_effects(call, children).all
     if inside:
         return named(call, inside)
@@ -228,11 +241,11 @@ def _said(call: CallState, children: ChildEffects, *, is_settled: bool) -> str:
 
 
 def _settling(state: GoalState, unresolved: Sequence[CallState]) -> str:
-    """Say how to settle in the goal itself whether its calls have happened."""
+    """Describe how to find out, in the goal itself, whether its calls have happened."""
     below = [child for call in unresolved if (child := child_of(call)) is not None]
     if below:
-        looks = "; ".join(shlex.join(["perdure", "goal", "show", child]) for child in dict.fromkeys(below))
-        return f" Look first at what the child has done: {looks}."
+        commands = "; ".join(shlex.join(["perdure", "goal", "show", child]) for child in dict.fromkeys(below))
+        return f" Check first what the child has done: {commands}."
     if not unresolved:
         return ""
     call_ids = {call.call.call_id for call in unresolved}
@@ -240,16 +253,16 @@ def _settling(state: GoalState, unresolved: Sequence[CallState]) -> str:
         return f" Settle it first: perdure goal retry {state.goal_id} asks for a decision."
     if state.termination is not None:
         return " Find that out first."
-    lost = next((call_id for call_id in call_ids & {*state.open_calls} if state.calls[call_id].unknown), None)
-    if lost is not None:
-        decide = shlex.join(["perdure", "goal", "decide", state.goal_id, lost])
+    unknown = next((call_id for call_id in call_ids & {*state.open_calls} if state.calls[call_id].unknown), None)
+    if unknown is not None:
+        decide = shlex.join(["perdure", "goal", "decide", state.goal_id, unknown])
         return f" Settle it first: {decide} skip (it happened) or retry (it did not)."
     is_open = not call_ids.isdisjoint(state.open_calls)
     return f" Settle it first: perdure goal resume {state.goal_id}." if is_open else " Find that out first."
 
 
 def _is_asked_by_retry(state: GoalState, call_ids: Collection[str]) -> bool:
-    """Tell whether a retry of a goal waits for a decision about some of its calls."""
+    """Return whether a retry of the goal would ask for a decision on one of these calls."""
     try:
         return not set(plan_retry(state, by="person").unknown).isdisjoint(call_ids)
     except NotRetried:
@@ -257,7 +270,7 @@ def _is_asked_by_retry(state: GoalState, call_ids: Collection[str]) -> bool:
 
 
 def _elsewhere(events: Sequence[Event], state: GoalState, seq: int, children: ChildEffects) -> str:
-    """Offer the next point that is accepted, else the last one before, and say what a fork there does again."""
+    """Offer the next accepted point, else the last one before, and name the steps that a fork there repeats."""
     accepted = _accepted_points(events, state, children)
     later = next((each for each in accepted if each > seq), None)
     found = later if later is not None else max((each for each in accepted if each < seq), default=None)
@@ -275,7 +288,7 @@ def _repeats(state: GoalState, steps: Iterable[str]) -> list[str]:
 
 
 def _quiet_points(events: Sequence[Event], children: ChildEffects) -> list[int]:
-    """Return the events after which a goal continues and no `once` call is open; the first event always is one."""
+    """Return the events after which the goal continues and no `once` call is open; the first event is always one."""
     state, quiet = fold(events[:1]), [events[0].seq]
     for event in events[1:]:
         apply(state, event)
@@ -293,7 +306,7 @@ def _accepted_points(events: Sequence[Event], state: GoalState, children: ChildE
 
 
 def _last_before(events: Sequence[Event], seq: int, children: ChildEffects = NO_CHILDREN) -> str:
-    """Return the options of the last fork before an event that is accepted, else of one with `repeat`."""
+    """Return the options of the last accepted fork before an event, else of one with `--repeat`."""
     state = with_voided(events)
     accepted = [each for each in _accepted_points(events, state, children) if each < seq]
     found = max(accepted or [each for each in _quiet_points(events, children) if each < seq])
@@ -303,7 +316,7 @@ def _last_before(events: Sequence[Event], seq: int, children: ChildEffects = NO_
 
 
 def _option(state: GoalState, seq: int, *, is_after: bool) -> str:
-    """Return the option that forks at an event: by a step where one begins or ends there, else by its number."""
+    """Return the option for a fork at an event: a step that begins or ends there, else the number of the event."""
     for call in state.calls.values():
         step = call.call.step
         if is_after and call.ended_seq == seq and _settled_seq(state, named_step(state, step)) == seq:

@@ -1,8 +1,8 @@
-"""A quick way to make values of frozen dataclasses, for the places that make one or more for each event.
+"""Fast constructors of frozen dataclasses, for code that constructs values for every event.
 
 The `__init__` of a frozen dataclass sets each field through `object.__setattr__`, because its own `__setattr__` raises.
-That takes four times as long as setting fields plainly, and is most of the time of a fold. So the value is made as one
-of a twin class that has the same slots and is not frozen, and becomes one of the frozen class when it is complete.
+That takes four times as long as plain assignment, and would dominate the time of a fold. So the value is constructed as
+an instance of a twin class, with the same slots and not frozen, whose `__post_init__` changes `__class__`.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ B = TypeVar("B")
 
 
 def constructor(kind: Callable[P, B]) -> Callable[P, B]:
-    """Return a quick constructor of a frozen dataclass with slots: same parameters, same values."""
+    """Return a fast constructor of a frozen dataclass with slots: same parameters, same values."""
     frozen: Any = kind
 
     def freeze(twin: Any) -> None:

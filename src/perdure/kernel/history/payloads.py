@@ -1,4 +1,4 @@
-"""Dataclasses as JSON objects and back: a field that has its default is left out, and is restored when it is read."""
+"""Converts dataclasses to JSON objects and back; fields with their default are omitted and restored."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, fields
@@ -19,7 +19,7 @@ class Layout(Generic[B]):
         self.defaults: Content = {
             each.name: _default(each) for each in fields(_dataclass(kind)) if _default(each) is not MISSING
         }
-        """The fields that may be left out, each with the value that it has then."""
+        """The fields that may be omitted, with their defaults."""
         self._inner = {name: each for name, each in nested.items() if isinstance(each, Layout | Choices)}
         self._fields = tuple(
             (each.name, _default(each), self._inner.get(each.name)) for each in fields(_dataclass(kind))
@@ -29,7 +29,7 @@ class Layout(Generic[B]):
         )
 
     def be_quick(self) -> "Layout[B]":
-        """Make values by a quick constructor; it takes a moment to be made itself."""
+        """Use a fast constructor for values; making that constructor takes some milliseconds."""
         self._make = constructor(self._make)
         return self
 
@@ -44,7 +44,7 @@ class Layout(Generic[B]):
         return content
 
     def read(self, content: Content) -> B:
-        """Return the value that was written as an object, with or without its defaults; the object is used up.
+        """Return the value of an object, which may omit defaults; the object is consumed.
 
         Raises: TypeError when it is not the object of such a value.
         """
@@ -55,7 +55,7 @@ class Layout(Generic[B]):
         return self._make(**content)
 
     def unknown_field(self, content: Any) -> str | None:
-        """Return a field of an object that no value of this dataclass has; one of a nested object with a dot."""
+        """Return a field that this dataclass does not have, if there is one; of a nested object, as a dotted path."""
         if not isinstance(content, dict):
             return None
         known = {name: inner for name, _, inner in self._fields}
@@ -69,7 +69,7 @@ class Layout(Generic[B]):
         return None
 
     def is_same(self, left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
-        """Return whether two objects say the same, whichever of their defaults are left out."""
+        """Return whether two objects are equal, where a missing field equals its default."""
         return {**self.defaults, **left} == {**self.defaults, **right}
 
 
@@ -86,14 +86,14 @@ class Choices:
         return [{"kind": name, **self._layouts[name].write(value)} for name, value in named]
 
     def read(self, contents: Iterable[Content]) -> tuple[Any, ...]:
-        """Return the values that were written as objects; the objects are used up.
+        """Return the values of objects; the objects are consumed.
 
         Raises: KeyError, TypeError, AttributeError when they are not the objects of such values.
         """
         return tuple(self._layouts[content.pop("kind")].read(content) for content in contents)
 
     def unknown_field(self, contents: Any) -> str | None:
-        """Return what no value of these classes has: a kind, or a field of an object."""
+        """Return a kind or field that these classes do not have, if there is one."""
         for content in contents if isinstance(contents, list) else []:
             fields = {**content} if isinstance(content, dict) else {}
             kind = fields.pop("kind", None)

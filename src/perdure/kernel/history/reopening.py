@@ -1,9 +1,19 @@
-"""What a retry of a failed goal reopens: the steps that are called again, the unknown outcomes, and what forbids it."""
+"""Plans the retry of a failed goal: which steps are called again, which wait for a decision, and what prevents it.
+
+A retry continues the same history: a `reopened` event cancels the termination, and lists the calls to repeat. A flow is
+then replayed from its first line. Calls with recorded outcomes return them, so the flow runs up to the steps that
+failed, and these are called under new call ids. That is correct only if the code before the failure runs the same way:
+
+- A call that may have had its effect (`may_have_happened`) is not repeated; a person decides.
+- A call that the flow cancelled because it was about to fail is repeated too: the retry does not cancel it.
+- If the flow reacted to the failure, for example with a compensation, the retry is refused: the step would succeed
+  beside its own compensation. Then a fork before the failure is offered.
+"""
 
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from perdure.errors import Conflict
 from perdure.kernel.calls.cancellation import is_cancelled_by_flow, is_cut_off
@@ -25,23 +35,32 @@ from perdure.kernel.history.step_names import branch_of, is_marker, may_follow
 from perdure.kernel.limits import raised_limits
 
 
-class NotRetried(Conflict):
-    """A goal cannot be retried; where that helps, the message offers a fork before a step."""
+class ForkOffered(Conflict):
+    """A goal cannot continue. If a fork before a step would help, the message offers it."""
+
+    advice: ClassVar[str]
 
     def __init__(self, what: str, goal_id: str, before: str | None = None, command: str | None = None) -> None:
-        offered = command or f"perdure goal fork {goal_id} --before {shlex.quote(before or '')}"
-        super().__init__(what if before is None else f"{what} Fork it instead: {offered}")
+        offered = command or shlex.join(["perdure", "goal", "fork", goal_id, "--before", before or ""])
+        super().__init__(what if before is None else f"{what} {self.advice}: {offered}")
         self.what = what
         self.goal_id = goal_id
         self.before = before
+        """The shortest name of the step; None if no fork helps."""
+
+    def with_command(self, command: str) -> Self:
+        """Return the same error with the command that an interface offers for the fork."""
+        return type(self)(self.what, self.goal_id, self.before, command)
+
+
+class NotRetried(ForkOffered):
+    """A goal cannot be retried."""
+
+    advice = "Fork it instead"
 
 
 def plan_retry(state: GoalState, *, by: str, reason: str | None = None, policy: PolicySpec | None = None) -> Reopened:
-    """Return the event that reopens a failed goal.
-
-    The steps that the end came from are called again, and so is what the flow cancelled because of that end: a group
-    cancels its other members when one has failed. A call that may have had its effect is unknown instead, and waits
-    for a decision: a `once` step is never repeated without one.
+    """Return the event that reopens a failed goal. See the module.
 
     Raises: NotRetried when the goal has not failed, or a flow has begun other steps because of the failure.
     """
@@ -68,16 +87,17 @@ def _reopened(state: GoalState, calls: Sequence[CallState], *, by: str, reason: 
 
 
 def plan_continuation(state: GoalState, call_id: str | None = None) -> Reopened:
-    """Return the event that reopens a child which its parent has cancelled, for a later call that wants its result.
+    """Return the event that reopens a child that its parent cancelled, for a later call that needs its result.
 
-    The calls that the cancel cut off are called again, unless they may have had their effect; asks and waits are open
-    still.
+    The calls that the cancel interrupted are called again, unless they may have had their effect. Questions and waits
+    are still open.
 
     Raises: NotRetried when the flow of the child has begun to clean up.
     """
     if not state.can_be_reopened or state.status != "cancelled":
         what = f"{state.goal_id} cannot be continued: it is {state.status}"
-        raise NotRetried(f"{what}{' and has cleaned up' if state.cancel is not None else ''}.", state.goal_id)
+        cleaned_up = " and has cleaned up" if state.cancel is not None else ""
+        raise NotRetried(f"{what}{cleaned_up}.", state.goal_id)
     last = {call.call.step: call for call in state.calls.values()}
     calls = [call for call in last.values() if is_cut_off(call)]
     return _reopened(state, calls, by=PARENT, reason=call_id)
@@ -91,7 +111,7 @@ def is_retry_as_given(
     limits: Limits,
     policy: PolicySpec | None = None,
 ) -> bool:
-    """Tell whether what a key has recorded is a retry for the same reason, with the same limits and the same policy.
+    """Return whether a key has recorded a retry with the same reason, limits and policy.
 
     `known` is the event that has the key: the last of the append that reopened the goal.
     """
@@ -115,7 +135,7 @@ def _are_same_limits(recorded: Sequence[tuple[str, dict[str, Any]]], raised: Seq
 
 
 def _not_failed(state: GoalState) -> NotRetried:
-    """Say why a goal that has not failed is not retried, with the fork that does what may be meant."""
+    """Describe why a goal that has not failed cannot be retried, and offer a fork."""
     what = f"Only a failed goal can be retried. {state.goal_id} is {state.status}."
     if cleaned := cleanup_steps(state):
         return NotRetried(f"{what} Its cleanup began {', '.join(cleaned)}; a fork would not undo that.", state.goal_id)
@@ -126,19 +146,19 @@ def _not_failed(state: GoalState) -> NotRetried:
 
 
 def _failed_calls(state: GoalState) -> dict[str, CallState]:
-    """Return the last call of each step that it has ended as failed, in the order the calls were begun."""
+    """Return the last call of each failed step, in the order the calls were begun."""
     last = {call.call.step: call for call in state.calls.values()}
     return {step: call for step, call in last.items() if _has_failed(call)}
 
 
 def _passed_deadlines(state: GoalState, end: Termination) -> dict[str, CallState]:
-    """Return the deadlines that the goal ended by: of a block, a question or a signal. They begin anew in a retry."""
+    """Return the deadlines that caused the end: of a block, a question or a signal. They restart in a retry."""
     last = {call.call.step: call for call in state.calls.values()}
     return {step: last[step] for step in end.steps or () if step in last and _is_decided(last[step], "elapsed")}
 
 
 def _skipped_calls(state: GoalState, end: Termination) -> dict[str, CallState]:
-    """Return the calls that the goal ended by because they were skipped with a value that the flow rejected."""
+    """Return the calls that caused the end because they were skipped with a value that the flow rejected."""
     last = {call.call.step: call for call in state.calls.values()}
     return {step: last[step] for step in end.steps or () if step in last and _is_decided(last[step], "skip")}
 
@@ -156,11 +176,11 @@ def _is_decided(call: CallState, kind: DecisionKind) -> bool:
 
 
 def _cancelled_by_failure(state: GoalState, failed: Sequence[CallState]) -> list[CallState]:
-    """Return the calls that a flow has cancelled because it was about to fail; it does not cancel them in a retry.
+    """Return the calls that a flow cancelled because it was about to fail; it does not cancel them in a retry.
 
-    They are the last calls of their steps, ended after the first failure, and nothing was begun because of them. An
-    end that comes from no step leaves only the calls after whose end nothing was begun at all. A call that the flow
-    cancels for another reason, such as the loser of a race, is cancelled again when the flow is run again.
+    They are the last calls of their steps, ended after the first failure, and no call was begun because of them. If no
+    step caused the end, they are the calls after which no call was begun at all. A call that the flow cancels for
+    another reason, such as the loser of a race, is cancelled again in the replay.
     """
     last = {call.call.step: call for call in state.calls.values()}
     cancelled = [call for call in last.values() if not call.is_open and is_cancelled_by_flow(call)]
@@ -173,10 +193,10 @@ def _cancelled_by_failure(state: GoalState, failed: Sequence[CallState]) -> list
 
 
 def _ended_by(state: GoalState, end: Termination, failed: Mapping[str, CallState]) -> Sequence[str]:
-    """Return the failed steps that the goal ended by, in the order their last calls were begun.
+    """Return the failed steps that caused the end, in the order their last calls were begun.
 
-    An end of version 1 does not say. Then it is every failed step of a plan. A flow that ended by an error of its own
-    had caught every failure; for one that ended because a step had failed see `_likely_ended_by`.
+    An end of version 1 does not record them. For a plan, it is every failed step. A flow that ended by an error of its
+    own had caught every failure; for a flow that ended because a step failed, see `_likely_ended_by`.
     """
     match state.begun.mind.kind:
         case "model":
@@ -188,17 +208,17 @@ def _ended_by(state: GoalState, end: Termination, failed: Mapping[str, CallState
 
 
 def _likely_ended_by(state: GoalState, failed: Mapping[str, CallState]) -> Sequence[str]:
-    """Return the failed steps that a flow of version 1 ended by, when it ended because a step had failed.
+    """Return the failed steps that caused the end of a flow of version 1, which ended because a step failed.
 
-    They are the steps after which nothing was begun that could come of the failure. Without any, the flow has reacted
-    to the last failure, and a retry of that step is refused.
+    They are the steps after which no call was begun that could follow from the failure. If there are none, the flow has
+    reacted to the last failure, and a retry of that step is rejected.
     """
     last = [step for step, call in failed.items() if not _begun_because_of(state, step, call)]
     return last or [*failed][-1:]
 
 
 def _refuse_after_compensation(state: GoalState, named: Collection[str]) -> None:
-    """Refuse to retry a step when the flow has reacted to its failure: what it did then would stand beside a success.
+    """Check that the flow did not react to a failure: its reaction would remain beside the success of a retry.
 
     Raises: NotRetried
     """
@@ -218,8 +238,16 @@ def _refuse_after_compensation(state: GoalState, named: Collection[str]) -> None
 
 
 def _begun_because_of(state: GoalState, step: str, failed: CallState) -> list[str]:
-    """Return the steps that a flow began after a step had failed, where it may have known of the failure."""
-    ended_seq = failed.ended_seq or failed.seq
-    later = (call.call.step for call in state.calls.values() if call.seq > ended_seq)
+    """Return the steps that a flow began after a step failed, in branches that may depend on that step.
+
+    A later attempt of a step that was begun before is not one of them. A pure step has no intent: that it was begun
+    before is known by what it took, to a millisecond.
+    """
+    ended_seq, known_us = failed.ended_seq or failed.seq, (failed.ended_us or 0) - 1_000
+    first: dict[str, CallState] = {}
+    for call in state.calls.values():
+        first.setdefault(call.call.step, call)
+    recorded = (call for call in first.values() if call.seq > ended_seq)
+    later = (call.call.step for call in recorded if call.has_intent or call.started_us > known_us)
     others = (name for name in later if name != step and not is_marker(name))
-    return list(dict.fromkeys(name for name in others if may_follow(branch_of(step), branch_of(name))))
+    return [name for name in others if may_follow(branch_of(step), branch_of(name))]

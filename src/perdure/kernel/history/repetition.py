@@ -1,7 +1,7 @@
-"""What a fork does a second time, and what it cannot undo: told by the calls of the goal that it is forked from.
+"""The effects that a fork repeats or cannot undo, from the calls of the goal that it is forked from.
 
-A fork starts the children of its calls itself, under ids of its own. So all that a child has done is done again where
-its call is. What that is says the history of the child, which the caller has read: see `Effects`.
+A fork starts its children itself, under new ids. So a repeated child call repeats all effects of the child. They follow
+from the history of the child, which the caller must read: see `Effects`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,9 +13,9 @@ from perdure.kernel.fold import GoalState
 from perdure.kernel.history.call_state import CallState
 
 _MAY_HAVE_HAPPENED = frozenset({"timeout", "bad_result", "cancelled", "signal"})
-"""Error codes after which the effect of a `once` call may be there all the same.
+"""Error codes of `once` calls that may have had their effect before they failed.
 
-`signal` is a program that was killed, maybe by the kernel for its memory after the effect.
+`signal` is a program that was killed, perhaps by the kernel for its memory use, after the effect.
 """
 
 
@@ -28,18 +28,18 @@ class Effects:
 
     @property
     def all(self) -> tuple[str, ...]:
-        """Both, those that may have happened first."""
+        """All effects, the unresolved ones first."""
         return tuple(dict.fromkeys((*self.unresolved, *self.done)))
 
 
 ChildEffects = Mapping[str, Effects]
-"""The effects of children, by the ids of their goals; a child that is missing has none."""
+"""The effects of children by goal id; a missing child has none."""
 NO_CHILDREN: ChildEffects = MappingProxyType({})
 _NONE = Effects()
 
 
 def effects_of(state: GoalState, children: ChildEffects) -> Effects:
-    """Return what the calls of a goal have done; those of its children are named with them."""
+    """Return the effects of a goal, including those of its children."""
     calls = [call for call in state.calls.values() if _is_once(call)]
     done = [call.call.step for call in calls if _is_done(call)]
     unresolved = [call.call.step for call in calls if is_unresolved(call)]
@@ -51,35 +51,35 @@ def effects_of(state: GoalState, children: ChildEffects) -> Effects:
 
 
 def child_effects(call: CallState, children: ChildEffects) -> Effects:
-    """Return what the child of a call has done; nothing for a call without a child."""
+    """Return the effects of the child of a call; none for a call without a child."""
     child = child_of(call)
     return _NONE if child is None else children.get(child, _NONE)
 
 
 def named(call: CallState, inside: Iterable[str]) -> str:
-    """Name a call together with what its child has done."""
+    """Name a call together with steps of its child."""
     return f"{call.call.step} (its child {child_of(call)}: {', '.join(inside)})"
 
 
 def name_unresolved(call: CallState, children: ChildEffects) -> str:
-    """Name a call that may have happened: its step, or what its child may have done."""
+    """Name a call that may have happened: its step, with the unresolved steps of its child."""
     inside = child_effects(call, children).unresolved
     return named(call, inside) if inside else call.call.step
 
 
 def child_of(call: CallState) -> str | None:
-    """Return the goal that a call has started."""
+    """Return the id of the child of a call."""
     return call.call.child if isinstance(call.call, ToolCall) else None
 
 
 def _last_of_each_child(state: GoalState) -> list[CallState]:
-    """Return the last call of each child: those before it are attempts of the same step, with the same child."""
+    """Return the last call of each child; earlier calls of the child are attempts of the same step."""
     last = {child: call for call in state.calls.values() if (child := child_of(call)) is not None}
     return [*last.values()]
 
 
 def may_have_happened(call: CallState) -> bool:
-    """Tell whether a settled call that was not done may have had its effect."""
+    """Return whether a settled call without success may have had its effect."""
     if call.decision is not None and call.decision.decision in ("abort", "skip"):
         return True
     error = call.outcome.error if call.outcome else None
@@ -89,17 +89,17 @@ def may_have_happened(call: CallState) -> bool:
 
 
 def begun_once(state: GoalState, children: ChildEffects = NO_CHILDREN) -> list[CallState]:
-    """Return the calls whose effect may have happened, and that a fork at this state would call again.
+    """Return the calls that may have happened and that a fork at this state would repeat.
 
-    They are the open `once` calls, except those that await approval, which were not begun; and the calls of children
-    that have done something, if they are open, or a retry is about to make them again.
+    They are the open `once` calls, except those that await approval, which have not started; and the calls of children
+    with effects that are open or about to be retried.
     """
     begun = [call for call in state.open_calls.values() if _is_once(call) and not call.awaits_approval]
     return [*begun, *(call for call in restarted_children(state) if child_effects(call, children).all)]
 
 
 def restarted_children(state: GoalState) -> list[CallState]:
-    """Return the calls of children that a fork would make again: open ones, and failed ones that are retried next."""
+    """Return the child calls that a fork would repeat: open ones, and failed ones that are retried next."""
     calls = [call for call in state.open_calls.values() if call.is_child]
     again = [state.calls[call_id] for each in state.reopenings for call_id in each.again if call_id in state.calls]
     failed = [call for call in again if call.is_child and not call.is_open]
@@ -110,14 +110,14 @@ def restarted_children(state: GoalState) -> list[CallState]:
 
 
 def unresolved_after(state: GoalState, seq: int, children: ChildEffects = NO_CHILDREN) -> list[CallState]:
-    """Return the calls begun after an event that may have had an effect `once`, and were not done for certain."""
+    """Return the calls begun after an event for which it is unknown whether a `once` effect happened."""
     return [call for call in state.calls.values() if call.seq > seq and is_unresolved(call, children)]
 
 
 def is_unresolved(call: CallState, children: ChildEffects = NO_CHILDREN) -> bool:
-    """Tell whether a `once` call may have had its effect, and no outcome and no decision says that it was done.
+    """Return whether it is unknown if a `once` call had its effect.
 
-    The call of a child is unresolved if such a call of the child is.
+    A child call is unresolved if a call of the child is.
     """
     if child_effects(call, children).unresolved:
         return True
@@ -129,9 +129,9 @@ def is_unresolved(call: CallState, children: ChildEffects = NO_CHILDREN) -> bool
 
 
 def done_after(state: GoalState, seq: int, children: ChildEffects = NO_CHILDREN) -> list[str]:
-    """Return the `once` steps that were done after an event, but not in a cleanup: a fork there does them again.
+    """Return the `once` steps that were done after an event, except in a cleanup: a fork there repeats them.
 
-    What a child has done counts if the end of its call is not kept.
+    The effects of a child count if its call ended after the event.
     """
     wanted = [call for call in state.calls.values() if state.cancel is None or call.seq < state.cancel_seq]
     steps = []
@@ -145,7 +145,7 @@ def done_after(state: GoalState, seq: int, children: ChildEffects = NO_CHILDREN)
 
 
 def cleanup_steps(state: GoalState) -> list[str]:
-    """Return the steps with an effect that the flow of a cancelled goal began to clean up."""
+    """Return the steps with effects that the cleanup of a cancelled goal began."""
     calls = [call.call for call in state.calls.values() if state.cancel is not None and call.seq > state.cancel_seq]
     return list(dict.fromkeys(call.step for call in calls if isinstance(call, ToolCall) and call.effect != "pure"))
 

@@ -1,4 +1,4 @@
-"""Fold a history again, and find what was changed in it since."""
+"""Verifies a history: its hashes, its completeness, and that its row matches the folded state."""
 
 import hashlib
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _RESTORE = "Restore a backup from before the damage (`perdure db restore`)"
 
 
 class DamagedEvent(Damaged):
-    """The event `seq` of a goal is missing or is not what was written; those before it are intact."""
+    """The event `seq` of a goal is missing or was changed; the events before it are intact."""
 
     def __init__(self, detail: str, seq: int) -> None:
         super().__init__(detail)
@@ -25,16 +25,14 @@ class DamagedEvent(Damaged):
 
 @dataclass(frozen=True)
 class Replayed:
-    """A history that is as it was written, the state it leads to, and a hash of that state."""
+    """The state of a verified history, and the hash of that state."""
 
     state: GoalState
     state_hash: str
 
 
 def replay(events: Sequence[Event], summary: Summary) -> Replayed:
-    """Fold a history after checking every event's hash, and that none is missing at the end.
-
-    No model and no tool is called.
+    """Check the hash of every event and that none is missing, and fold the history. Calls no model and no tool.
 
     Raises: Damaged, naming the seq.
     """
@@ -48,10 +46,10 @@ def replay(events: Sequence[Event], summary: Summary) -> Replayed:
 
 
 def require_unchanged(events: Sequence[Event], goal_id: str, *, after: int = 0, previous: bytes = NO_HASH) -> bytes:
-    """See that every event has the hash that follows from it and from the event before, and that none is missing.
+    """Check that the hash of every event matches and that no event is missing; return the hash of the last.
 
-    The events follow the one at seq `after`, which has the hash `previous`; the hash of the last is returned. It finds
-    accidents and clumsy edits, not someone who rewrites the whole chain.
+    The events follow the one at seq `after`, which has the hash `previous`. The check finds accidental damage and
+    simple edits, but not an attacker who rewrites the whole chain.
 
     Raises: Damaged, naming the seq.
     """
@@ -59,16 +57,16 @@ def require_unchanged(events: Sequence[Event], goal_id: str, *, after: int = 0, 
         if event.seq != number:
             raise damaged_event(goal_id, number, "is missing", _intact(events, number, after))
         if expected_hash(event, previous) != event.hash:
-            fault = "is not what was written: its hash does not fit"
+            fault = "was changed: its hash does not match"
             raise damaged_event(goal_id, event.seq, fault, _intact(events, number, after))
         previous = event.hash
     return previous
 
 
 def damaged_event(goal_id: str, seq: int, fault: str, intact: Sequence[Event] = ()) -> DamagedEvent:
-    """Return the error for the first damaged event of a goal, which says how to continue without it.
+    """Return the error for the first damaged event of a goal, with the ways to continue without it.
 
-    `intact` are the events before it, where the caller has all of them: then the fork that is named repeats no effect.
+    `intact` are the events before it, if the caller has all of them: then the offered fork repeats no effect.
     """
     remedy = _RESTORE
     if seq > 1:
@@ -79,22 +77,21 @@ def damaged_event(goal_id: str, seq: int, fault: str, intact: Sequence[Event] = 
 
 
 def _intact(events: Sequence[Event], number: int, after: int) -> Sequence[Event]:
-    """Return the events before a damaged one, if they are a whole beginning."""
+    """Return the events before a damaged one, if they start with the first."""
     return events[: number - 1] if after == 0 else ()
 
 
 def require_same_row(state: GoalState, row: Summary) -> None:
-    """Check that the row of a goal, which lists show, has what follows from its events.
+    """Check that the row of a goal, which lists show, matches its events.
 
     Raises: Damaged, naming the column.
     """
-    told = summarise(state)
+    expected = summarise(state)
     for name in ("status", "reason", "waiting_for", "steps"):
-        says, has = getattr(told, name), getattr(row, name)
-        if says != has:
-            raise Damaged(
-                f"The row of {row.goal_id} has {name} {has!r}; its {told.last_seq} events say {says!r}. {_RESTORE}."
-            )
+        value, stored = getattr(expected, name), getattr(row, name)
+        if value != stored:
+            fault = f"has {name} {stored!r}; its {expected.last_seq} events say {value!r}"
+            raise Damaged(f"The row of {row.goal_id} {fault}. {_RESTORE}.")
 
 
 def _hash(state: GoalState) -> str:
@@ -112,5 +109,5 @@ def _hash(state: GoalState) -> str:
 
 
 def _text(body: Body | None) -> str | None:
-    """Take a part of the state as it would be written: it may be nested as deep as JSON allows."""
+    """Return a part of the state as JSON text, which has no limit of nesting, unlike orjson on dataclasses."""
     return None if body is None else encode(body)[1]

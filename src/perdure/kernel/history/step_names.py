@@ -1,4 +1,4 @@
-"""Steps by the names that people type: whole as `goal show` prints them, or short where that is unambiguous."""
+"""Names of steps that people type: in full as `goal show` prints them, or any unambiguous short form."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _DEADLINE = "timeout#"
 
 @dataclass(frozen=True, slots=True)
 class NamedStep:
-    """A step that a name stands for, with its calls in order; only one of them when a call id was given."""
+    """The step that a name refers to, with its calls in order; a call id refers to one call."""
 
     step: str
     calls: tuple[CallState, ...]
@@ -23,7 +23,7 @@ class NamedStep:
 
 
 def named_step(state: GoalState, name: str) -> NamedStep:
-    """Return the step, or the single call, that a name stands for.
+    """Return the step, or the single call, that a name refers to.
 
     A step of a flow, `/charge#1`, may be given without its branch (`charge#1`) and without its number (`charge`); a
     call (`/charge#1.2`) likewise. A whole name wins over a short one, and a step over a call.
@@ -68,11 +68,12 @@ def branch_of(step: str) -> str:
 
 
 def may_follow(branch: str, other: str) -> bool:
-    """Tell whether a later call in another branch of a flow may depend on a call in a branch.
+    """Return whether a later call in another branch of a flow may depend on a call in a branch.
 
-    Branches are paths of gathers: `g1.0.g2.1`. In the same branch, and in one that encloses the other, one thing comes
-    after the other. Where two paths part, they part at the number of a line of the same gather, and run side by side;
-    or at different gathers of one branch, of which the later was opened when the earlier had ended.
+    Branches are paths of gathers: `g1.0.g2.1` is line 1 of gather 2, in line 0 of gather 1. Calls in one branch, and in
+    an enclosing branch, are sequential. Two paths that differ in the number of a line are lines of the same gather and
+    run concurrently. Two paths that differ in a gather are sequential: the later gather began when the earlier had
+    ended.
     """
     for one, two in zip(_path(branch), _path(other), strict=False):
         if one != two:
@@ -81,12 +82,12 @@ def may_follow(branch: str, other: str) -> bool:
 
 
 def marker_step(branch: str, name: str) -> str:
-    """Name the marker that records which version of its code a flow has chosen."""
+    """Return the step name of the marker that records which version of its code a flow has chosen."""
     return f"{branch}/{_MARKER}{name}"
 
 
 def is_marker(step: str) -> bool:
-    """Tell whether a step is a marker, which the code of a flow need not ask for again."""
+    """Return whether a step is a marker, which a replay of the flow need not ask for."""
     if _MARKER not in step:
         return False
     tail = step.rpartition("/")[2]
@@ -94,18 +95,18 @@ def is_marker(step: str) -> bool:
 
 
 def is_deadline(call: CallState) -> bool:
-    """Tell whether a call is the recorded deadline of a block: `goal.timeout(seconds)`."""
+    """Return whether a call is the recorded deadline of a block: `goal.timeout(seconds)`."""
     is_timer = isinstance(call.call, Wait) and call.call.signal is None
     return is_timer and call.call.step.rpartition("/")[2].startswith(_DEADLINE)
 
 
 def is_sleep(call: CallState) -> bool:
-    """Tell whether a call only waits for a moment, and is not the deadline of something else."""
+    """Return whether a call waits for a moment and is not a deadline."""
     return isinstance(call.call, Wait) and call.call.signal is None and not is_deadline(call)
 
 
 def is_below(branch: str, above: str) -> bool:
-    """Tell whether a branch is another one, or one of the gathers in it."""
+    """Return whether a branch equals another one or is nested in it."""
     return branch == above or not above or branch.startswith(f"{above}.")
 
 
@@ -114,7 +115,7 @@ def _path(branch: str) -> list[str]:
 
 
 def _short_names(step: str) -> Iterator[str]:
-    """Give the short names of a step of a flow, the shortest first; a step of a plan has none."""
+    """Yield the short names of a step of a flow, the shortest first; a step of a plan has none."""
     _branch, slash, tail = step.rpartition("/")
     if slash:
         yield tail.partition("#")[0].removeprefix("@")

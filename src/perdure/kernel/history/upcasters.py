@@ -14,7 +14,7 @@ def upcast(event_type: str, version: int, content: Content) -> Content:
 
 
 def _from_1(event_type: str, content: Content) -> Content:
-    """Version 2 says `forked_from` for `parent`, and names a flow apart from the place of its code."""
+    """Convert a payload of version 1, with `parent` for `forked_from`, and the import path of a flow as its name."""
     match event_type:
         case "goal":
             return {

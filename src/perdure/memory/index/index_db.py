@@ -273,8 +273,8 @@ class Database:
 
     def with_term(self, term: int, oldest: int, repo: str, *, is_hasty: bool = False) -> Iterator[Row]:
         """Yield the records of a term that are not older, sorted by place and id; a hasty query sorts by place only."""
-        # Places of one severity are one band, newest first, and undated records have the last place of their band.
-        # Few records are read whole and filtered; else each band is read as one range, so that old ones cost nothing.
+        # See BAND in `terms`. A term with few records is read whole and filtered. For others, each band is read as one
+        # range up to the maximum age, and then the undated records at its end, so that old records are never read.
         if self._is_short(term):
             rows = self._between(term, 0, _BANDS * BAND, repo, is_hasty=is_hasty)
             yield from (row for row in rows if row.place % BAND <= oldest or row.place % BAND == UNDATED)

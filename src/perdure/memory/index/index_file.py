@@ -98,7 +98,7 @@ class IndexFile:
         Raises: Unusable
         """
         deadline = time.monotonic() + wait_s
-        while (there := self._opened()) is not None:
+        while (there := self._open()) is not None:
             header = self.database.header()
             if header.stamp == there.st_mtime_ns:
                 return header if header.matches_log(fd) else None
@@ -144,7 +144,7 @@ class IndexFile:
             ABANDONED.append(self._database)
             self._database = None
 
-    def _opened(self) -> os.stat_result | None:
+    def _open(self) -> os.stat_result | None:
         while True:
             try:
                 there = os.stat(self._path)

@@ -13,9 +13,19 @@ from perdure.memory.record import TOMBSTONE, JsonObject
 Kind = Literal["fingerprint", "path", "directory", "sha", "pr", "key"]
 
 BAND = 1 << 50
-"""A place is the sort position of a record. Places of one severity are within one band, newest first."""
+"""The width of a band: the range of places of one severity.
+
+A place is the sort position of a record as one integer, so that the index can store the records of a term in the order
+of answers: the worst severity first, and the newest first within a severity. A place is `severity * BAND + offset`. The
+offset grows with the age of the record, relative to a fixed moment, so it does not depend on the current time and never
+has to be rewritten.
+
+Within a band, "not older than a moment" is a range of places. So a query with a maximum age reads one range for each
+severity, and never touches older records, however many there are. It cannot read all bands as one range, because old
+records of one severity lie between the new ones of two severities. See `Database.with_term`.
+"""
 UNDATED = BAND - 1
-"""The last place in a band, for records without a date: they never are too old."""
+"""The last offset in a band, for records without a date, which are never too old: queries read it separately."""
 MOST_OFTEN = 4
 """A word that occurs more often in a record counts as if it occurred this often."""
 
@@ -65,11 +75,12 @@ def index_entry(line: Line) -> IndexEntry:
     worst = content.get("severity")
     rank = _RANKS[worst if type(worst) is str and worst in _RANKS else severity(worst)]
     number = content.get("pr_number")
+    ranked_ms = line.arrival_ms if moment is None else moment
     name, kind, repo, sha, key = [value if type(value) is str else "" for value in map(content.get, _TEXTS)]
     return IndexEntry(
         name,
         kind,
-        place(rank, line.arrival_ms if moment is None else moment),
+        place(rank, ranked_ms),
         repo.strip(),
         _fingerprint(content.get("fingerprint")),
         sha.strip(),
@@ -143,7 +154,9 @@ def _fingerprint(value: Any) -> str:
 
 
 def _paths(value: Any) -> tuple[str, ...]:
-    listed = [value] if isinstance(value, str) else value if isinstance(value, list) else []
+    listed = value if isinstance(value, list) else []
+    if isinstance(value, str):
+        listed = [value]
     found = [
         _short_path(each) if len(each) <= _CACHED else _path(each) for each in listed[:_MOST_PATHS] if type(each) is str
     ]

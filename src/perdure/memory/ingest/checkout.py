@@ -19,11 +19,11 @@ def in_repository(text: str, folder: Path | None = None) -> str:
 
     Where there is no repository, a relative path below the folder stays as it is.
 
-    Raises: Invalid when it lies in no repository, or is all of one.
+    Raises: Invalid when it is empty, is in no repository, or is a whole repository.
     """
     given = text.strip().replace("\\", "/")
     if not given:
-        return ""
+        raise Invalid("A path is empty. Name a file or a folder in a repository.")
     here = Path.cwd() if folder is None else folder
     path = Path(os.path.normpath(here / given))
     root = repository_root(path)

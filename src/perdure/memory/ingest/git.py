@@ -19,6 +19,7 @@ _QUIET = {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LO
 _OF_ANOTHER = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_NAMESPACE")
 _OWNER_AND_NAME = re.compile(r"(?:://[^/]+/|[^/:]:)/?((?:[\w.-]+/)+[\w.-]+?)(?:\.git)?/?$")
 """The path of a repository URL; groups may be nested."""
+_COMMIT_ID = re.compile(r"[0-9a-fA-F]{4,64}")
 UNSHALLOW = "Fetch the history: `git fetch --unshallow`, or `fetch-depth: 0` (GitHub), `GIT_DEPTH: 0` (GitLab)."
 
 
@@ -43,6 +44,18 @@ class Repository:
             raise NotFound(f"There is no commit {name!r} in this repository.{reason}") from error
         return found.decode("ascii", "replace").strip()
 
+    def commit_or_id(self, text: str) -> str:
+        """Return the full id of a commit of this repository; an id that it does not have is returned unchanged.
+
+        Raises: what `commit` raises, for a text that is not an id.
+        """
+        try:
+            return self.commit(text)
+        except (NotFound, Unavailable):
+            if _COMMIT_ID.fullmatch(text):
+                return text
+            raise
+
     def changed_paths(self, commit: str) -> list[str]:
         """Return the paths that a commit changed; for a merge, those that it brought in.
 
@@ -56,18 +69,16 @@ class Repository:
                 f" {UNSHALLOW}"
             )
         options = ("--max-count=1", "--format=", "--name-only", "-m", "--first-parent", "--no-renames", "--no-ext-diff")
-        translate_os_errors = self._ask("log", "-z", *options, "--end-of-options", found, "--")
-        return [
-            os.fsdecode(path).encode(errors="replace").decode() for path in translate_os_errors.split(b"\0") if path
-        ]
+        listed = self._ask("log", "-z", *options, "--end-of-options", found, "--")
+        return [os.fsdecode(path).encode(errors="replace").decode() for path in listed.split(b"\0") if path]
 
     def log(self, *options: str) -> list[str]:
         """Return the output of `git log`, one text for each commit.
 
         Raises: NotFound
         """
-        translate_os_errors = self._ask("log", "-z", "--no-color", "--no-notes", "--encoding=UTF-8", *options, "--")
-        return [text for text in translate_os_errors.decode(errors="replace").split("\0") if text.strip()]
+        listed = self._ask("log", "-z", "--no-color", "--no-notes", "--encoding=UTF-8", *options, "--")
+        return [text for text in listed.decode(errors="replace").split("\0") if text.strip()]
 
     def root(self) -> Path:
         """Return the top folder of the repository.

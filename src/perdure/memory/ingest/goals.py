@@ -37,10 +37,9 @@ def goal_outcome(ending: Ending) -> JsonObject:
     said = [ending.detail or "", *(f"{step}: {message}" for step, message in ending.failed)]
     where = f" in {last_step}" if last_step else ""
     day = ending.ended_ms // 86_400_000
+    attempt = (ending.attempt,) if ending.attempt > 1 else ()
     return {
-        "id": identity(
-            "goal", ending.repo or "", *fingerprint, day, *((ending.attempt,) if ending.attempt > 1 else ())
-        ),
+        "id": identity("goal", ending.repo or "", *fingerprint, day, *attempt),
         "type": "goal_outcome",
         "timestamp": ending.ended_ms,
         "severity": _SEVERITIES.get(ending.reason, "medium"),

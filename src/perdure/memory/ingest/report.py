@@ -92,5 +92,7 @@ def _store_part(part: list[JsonObject], target: Target, report: dict[str, Any]) 
 
 def _store(part: list[JsonObject], target: Target, report: dict[str, Any]) -> None:
     for answer in target.add_many(part, skip_taken=True):
-        is_forgotten = answer.get("reason") == "forgotten"
-        report["added" if answer["added"] else "forgotten" if is_forgotten else "duplicates"] += 1
+        outcome = "forgotten" if answer.get("reason") == "forgotten" else "duplicates"
+        if answer["added"]:
+            outcome = "added"
+        report[outcome] += 1

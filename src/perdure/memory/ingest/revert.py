@@ -1,6 +1,7 @@
 """Reverts in the history of a git repository."""
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,8 +44,13 @@ def reverts(folder: Path, *, since_s: int, limit: int, repo: str | None = None) 
         found.errors.append(f"{folder} is a shallow clone: only its newest commits were read. {UNSHALLOW}")
     name = repo or repository.name()
     for text in texts:
-        if (revert := _read(text)) is not None:  # else the words stood in the middle of a sentence
-            found.records.append(_record(revert, _paths(repository, revert, found), name))
+        if (revert := _read(text)) is None:
+            continue  # the words stood in the middle of a sentence
+        try:
+            found.records.append(_record(revert, _paths(repository, revert), name))
+        except PerdureError as error:
+            # It is not stored without its paths: a record is never changed, so that a later run could not add them.
+            found.skip(f"{revert.sha[:12]}: skipped, because its paths cannot be read. {error.detail}")
     return found
 
 
@@ -54,33 +60,35 @@ def _read(text: str) -> _Revert | None:
     commit, request = _COMMIT.search(message), _PULL_REQUEST.search(message)
     if commit is None and request is None:
         return None
+    reverted = commit.group(1).lower() if commit else None
+    repo, pr_number = (request.group(1), int(request.group(2))) if request else (None, None)
     return _Revert(
         sha=sha,
         seconds=int(seconds),
         subject=subject,
         body=message,
-        commit=commit.group(1).lower() if commit else None,
-        repo=request.group(1) if request else None,
-        pr_number=int(request.group(2)) if request else None,
+        commit=reverted,
+        repo=repo,
+        pr_number=pr_number,
     )
 
 
-def _paths(repository: Repository, revert: _Revert, found: Found) -> list[str]:
-    """Return the paths of the reverted commit; if that commit is missing, those of the revert."""
-    why = ""
-    for commit in filter(None, (revert.commit, revert.sha)):
-        try:
-            return repository.changed_paths(commit)
-        except PerdureError as error:
-            why = error.detail
-    found.errors.append(f"{revert.sha[:12]}: its paths cannot be read, and it is kept without them. {why}")
-    return []
+def _paths(repository: Repository, revert: _Revert) -> list[str]:
+    """Return the paths of the reverted commit; if that commit is missing, those of the revert.
+
+    Raises: what `changed_paths` raises for the revert.
+    """
+    if revert.commit is not None:
+        with suppress(PerdureError):
+            return repository.changed_paths(revert.commit)
+    return repository.changed_paths(revert.sha)
 
 
 def _record(revert: _Revert, paths: list[str], repo: str | None) -> JsonObject:
     repo = repo or revert.repo
     usable_header = paths_inside(paths)
     reverted = {"reverted_sha": revert.commit, "reverted_pr": revert.pr_number, "paths": len(paths)}
+    optional = {"repo": repo or None, "pr_number": revert.pr_number}
     return {
         "id": identity("revert", repo or "", revert.sha),
         "type": "revert",
@@ -92,6 +100,5 @@ def _record(revert: _Revert, paths: list[str], repo: str | None) -> JsonObject:
         "summary": shortened(revert.body.strip()),
         "paths": usable_header[:MOST_PATHS],
         "metadata": {key: value for key, value in reverted.items() if value is not None},
-        **({"repo": repo} if repo else {}),
-        **({"pr_number": revert.pr_number} if revert.pr_number is not None else {}),
+        **{key: value for key, value in optional.items() if value is not None},
     }

@@ -45,7 +45,8 @@ def line_of(record: JsonObject, arrival_ms: int) -> bytes:
     Raises: Invalid when it is over 1 MiB.
     """
     text = encoded(record)
-    version = b"" if "v" in record else b'%s"v":%d' % (b"," if record else b"", SCHEMA_VERSION)
+    comma = b"," if record else b""
+    version = b"" if "v" in record else b'%s"v":%d' % (comma, SCHEMA_VERSION)
     summed = b'%s%s,"_t":%d' % (text[:-1], version, arrival_ms)
     return b'%s,"_c":"%08x"}\n' % (summed, crc32(summed))
 
@@ -60,7 +61,9 @@ def read_line(offset: int, text: bytes) -> Line:
         return Line(offset, len(text), _kind_of_no_json(text))
     if not isinstance(content, dict) or not (is_right or _can_be_written(content)):
         return Line(offset, len(text), "unreadable")
-    kind: Kind = "checked" if is_right else "altered" if any(key in content for key in OURS) else "unchecked"
+    kind: Kind = "checked"
+    if not is_right:
+        kind = "altered" if any(key in content for key in OURS) else "unchecked"
     return Line(offset, len(text), kind, content)
 
 

@@ -123,17 +123,17 @@ class Log:
                 f"A flush of {self.places.log} has failed ({self.places.failed} says when); nothing was stored."
                 " `perdure memory verify --clear` reads the log from disk, rewrites it and allows appends again."
             )
-        if self._lock.is_marked:
+        if self._lock.matches_etag:
             self._flush_names()
         with translate_os_errors(self.places.log):
             there = _lstat(self.places.log)
         if there is None or self._file is None or self._file.identity != identity(there):
-            self._file = self._opened(is_new=there is None)
+            self._file = self._open(is_new=there is None)
             there = os.fstat(self._file.fd)
         size = there.st_size
         return self._file, size if after_failure else self._end_torn_line(self._file.fd, size)
 
-    def _opened(self, *, is_new: bool) -> OpenFile:
+    def _open(self, *, is_new: bool) -> OpenFile:
         if is_new:
             self._lock.mark()
         file = OpenFile(open_file(self.places.log, os.O_RDWR | os.O_APPEND | os.O_CREAT))

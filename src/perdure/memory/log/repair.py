@@ -26,6 +26,7 @@ from perdure.memory.record import JsonObject
 _WHOLE_END = re.compile(rb',"_c":"[0-9a-f]{8}"\}')
 _BEGIN = re.compile(rb'\{"')
 _MOST_BEGINNINGS = 64
+_NOTHING_REPAIRED: JsonObject = {"moved": 0, "bytes": 0, "recovered": 0, "quarantine": None, "accepted": 0}
 
 
 def repair(log: Log, *, accept: str | None = None) -> JsonObject:
@@ -38,7 +39,7 @@ def repair(log: Log, *, accept: str | None = None) -> JsonObject:
     if not log.places.log.exists():
         if accept is not None:
             raise _nothing_altered(accept)
-        return {"moved": 0, "bytes": 0, "recovered": 0, "quarantine": None, "accepted": 0}
+        return dict(_NOTHING_REPAIRED)
     with rewriting(log) as draft:
         source, size = log.look()
         damaged = [line for line in lines_of(source.fd, log.places.log, end=size) if _is_damaged(line)]
@@ -51,13 +52,14 @@ def repair(log: Log, *, accept: str | None = None) -> JsonObject:
             kept_aside = _set_aside(log.places, source, damaged) if damaged and accept is None else None
         if damaged:
             rewrite(log, draft, source, size, _pieces(damaged, instead, size))
-        recovered = sum(map(len, instead.values())) if accept is None else 0
+        if accept is not None:
+            return {**_NOTHING_REPAIRED, "accepted": len(damaged)}
         return {
-            "moved": len(damaged) if accept is None else 0,
-            "bytes": sum(line.length for line in damaged) if accept is None else 0,
-            "recovered": recovered,
+            "moved": len(damaged),
+            "bytes": sum(line.length for line in damaged),
+            "recovered": sum(map(len, instead.values())),
             "quarantine": str(kept_aside) if kept_aside else None,
-            "accepted": len(damaged) if accept is not None else 0,
+            "accepted": 0,
         }
 
 

@@ -141,10 +141,8 @@ def _with_an_id(record: JsonObject) -> JsonObject:
     """Return a record with an id; without one, it is derived from the content, so that it is not added twice."""
     if record.get("id") is not None:
         return record
-    translate_os_errors = orjson.dumps(
-        {key: value for key, value in record.items() if key != "id"}, option=orjson.OPT_SORT_KEYS
-    )
-    return {**record, "id": str(UUID(bytes=blake2b(translate_os_errors, digest_size=16).digest(), version=5))}
+    content = orjson.dumps({key: value for key, value in record.items() if key != "id"}, option=orjson.OPT_SORT_KEYS)
+    return {**record, "id": str(UUID(bytes=blake2b(content, digest_size=16).digest(), version=5))}
 
 
 def _add(log: Log, ids: "_Ids", batch: list[_Read], answer: JsonObject) -> bool:

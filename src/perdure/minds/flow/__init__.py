@@ -1,1 +1,1 @@
-"""Flows: Python functions that run as goals. May import the kernel and what minds share, never a plan."""
+"""Flows: Python functions that run as goals. May import the kernel and shared modules of minds, never `minds.plan`."""

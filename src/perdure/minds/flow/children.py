@@ -1,4 +1,4 @@
-"""Children of a flow: what `goal.child` asks for, and the exception of a child that has failed."""
+"""Children of a flow: the request of `goal.child`, and the exception of a failed child."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from perdure.minds.flow.flow import Flow
 
 _BETWEEN = re.compile(r"The child \S+ failed: (?:… )?(?=The child \S+ failed: )")
-"""The beginning of how a child ended by a child of its own."""
+"""Matches the children between the nearest one and the one that failed first."""
 
 
 @dataclass(frozen=True)
@@ -28,32 +28,34 @@ class ChildGoal:
     parent_id: str
     flow: str
     at: str
-    """Where to import it from, `module:qualname`."""
+    """The import path, `module:qualname`."""
     args: Mapping[str, Any]
-    """What it is called with, as JSON."""
+    """The arguments as JSON."""
     read: Callable[[Any], Any]
-    """Makes its result of what is recorded."""
+    """Converts the recorded result to the return type."""
     limits: Limits = field(default_factory=Limits)
     key: str | None = None
 
     @property
     def digest(self) -> str:
-        """What is compared with the history: the flow and what it is called with."""
+        """The hash of the flow and its arguments, which is compared with the history."""
         return digest({"flow": self.flow, **self.args})
 
     def call(self, call_id: str, step: str, attempt: int) -> ToolCall:
-        """Return the intent to start it."""
+        """Return the intent to start the child."""
         limits = {name: value for name, value in asdict(self.limits).items() if value is not None}
         child = child_goal_id(self.parent_id, step, self.flow)
-        arguments = {
+        arguments: dict[str, Any] = {
             "flow": self.flow,
             "at": self.at,
             "args": dict(self.args),
             "goal_id": child,
             "digest": self.digest,
-            **({"limits": limits} if limits else {}),
-            **({} if self.key is None else {"key": self.key}),
         }
+        if limits:
+            arguments["limits"] = limits
+        if self.key is not None:
+            arguments["key"] = self.key
         return ToolCall(call_id, step, "child", arguments, "idempotent", attempt, child=child)
 
 
@@ -66,10 +68,10 @@ def child_goal(
     limits: Limits,
     key: str | None,
 ) -> ChildGoal:
-    """Return what a flow asks for with `goal.child`.
+    """Return the request of a call of `goal.child`.
 
-    Raises: Invalid when the child flow does not take the arguments, one cannot be stored as JSON, or another flow was
-    defined under its name since.
+    Raises: Invalid when the child flow does not accept the arguments, one cannot be stored as JSON, or a newer flow has
+    the same name.
     """
     require_newest(flow)
     given = arguments_to_json(flow.name, flow.fn, args, kwargs, is_given_goal=True)
@@ -78,7 +80,7 @@ def child_goal(
 
 
 def child_failure(step: str, found: Standing) -> GoalFailed | None:
-    """Return the exception of a child that has failed or was cancelled; None for a call that is not a child's."""
+    """Return the exception of a failed or cancelled child; None for a call that has no child."""
     error = found.error
     if error.code != CHILD_FAILED or found.is_aborted:
         return None
@@ -90,9 +92,9 @@ def child_failure(step: str, found: Standing) -> GoalFailed | None:
 
 
 def child_ending(error: BaseException) -> str:
-    """Say how a flow ended that did not catch the failure of its child.
+    """Describe the end of a flow that did not catch the failure of its child.
 
-    Of a chain of children, only the nearest and the one that failed first are named.
+    In a chain of children, only the nearest and the one that failed first are named.
     """
     known = attribute_of(error, "__dict__")  # the class may be a user's: see tracebacks
     goal_id, detail = dict.get(known, "id"), dict.get(known, "detail")
@@ -111,8 +113,11 @@ def _origin(error: ToolError) -> tuple[str, str]:
 
 
 def require_flow(what: Any) -> None:
-    """Raises: Invalid when something is not a flow."""
+    """Check that a value is a flow.
+
+    Raises: Invalid
+    """
     from perdure.minds.flow.flow import Flow
 
     if not isinstance(what, Flow):
-        raise Invalid(f"A child is a flow: expected a function under @flow and its arguments, found {what!r}.")
+        raise Invalid(f"A child is a flow: expected a function decorated with @flow and its arguments, found {what!r}.")

@@ -1,4 +1,4 @@
-"""What runs now: the goal of a flow, and the step that a function runs as."""
+"""The current goal of a flow, and the current step of a function."""
 
 import math
 import threading
@@ -23,17 +23,17 @@ _LONGEST_META_BYTES = 64 * 1024
 
 @dataclass
 class CurrentStep:
-    """The step that a function runs as; see `current_step`."""
+    """The step that the current function implements; see `current_step`."""
 
     goal_id: str
     step: str
     """The name of the step in the history, such as `/pay#0`."""
     attempt: int
-    """Which attempt this is, from 1."""
+    """The number of the attempt, from 1."""
     is_check: bool = False
-    """Whether the `check` of the step asks."""
+    """Whether the `check` of the step is running."""
     _report: Callable[[Any], None] = field(default=lambda _value: None, repr=False)
-    """Tells observers what the step says about its progress."""
+    """Publishes the progress of the step to observers."""
     _tokens: int = field(default=0, init=False, repr=False)
     _cost_usd: float = field(default=0.0, init=False, repr=False)
     _meta: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
@@ -59,9 +59,9 @@ class CurrentStep:
         return f"{self.goal_id}/{self.step}.{self.attempt}"
 
     def usage(self, *, tokens: int = 0, cost_usd: float = 0.0) -> None:
-        """Add what the step used; it counts for the goal's limits, also when the step fails or times out.
+        """Add to the usage of the step. It counts towards the limits of the goal, even if the step fails or times out.
 
-        Raises: Invalid for anything but numbers from 0, in a check, and when the step has ended.
+        Raises: Invalid when an amount is not a number from 0, in a check, and after the step has ended.
         """
         _require_amount("tokens", tokens, _MOST_TOKENS, is_whole=True)
         _require_amount("cost_usd", cost_usd, _MOST_USD)
@@ -73,11 +73,11 @@ class CurrentStep:
             self._cost_usd += cost_usd
 
     def record(self, **values: Any) -> None:
-        """Store values beside the result of the step, for people: `perdure goal show` has them, the flow does not.
+        """Store values beside the result of the step. `perdure goal show` displays them; the flow cannot read them.
 
-        A name that was recorded before is replaced.
+        A value with the same name as an earlier one replaces it.
 
-        Raises: Invalid when a value is not JSON, all of them are larger than 64 KiB, in a check, and when the step has
+        Raises: Invalid when a value is not JSON, when they exceed 64 KiB together, in a check, and after the step has
         ended.
         """
         given = {name: to_json(value, f"{name} of {self.step}") for name, value in values.items()}
@@ -85,15 +85,15 @@ class CurrentStep:
             self._require_running()
             meta = self._meta | given
             if len(orjson.dumps(meta)) > _LONGEST_META_BYTES:
-                raise Invalid(f"What {self.step} records is larger than {_LONGEST_META_BYTES // 1024} KiB.")
+                raise Invalid(f"The recorded values of {self.step} are larger than {_LONGEST_META_BYTES // 1024} KiB.")
             self._meta = meta
 
     def progress(self, value: Any) -> None:
-        """Tell those who watch the goal in this process how far the step is: a text, a number or other JSON.
+        """Publish the progress of the step to observers in this process: a text, a number or other JSON.
 
-        Nothing of it is stored. Observers see the newest value; values that follow each other faster may be left out.
+        It is not stored. Observers get the newest value; values in quick succession may be skipped.
 
-        Raises: Invalid when the value is not JSON, is larger than 64 KiB, in a check, and when the step has ended.
+        Raises: Invalid when the value is not JSON or larger than 64 KiB, in a check, and after the step has ended.
         """
         given = to_json(value, f"The progress of {self.step}")
         if len(orjson.dumps(given)) > _LONGEST_META_BYTES:
@@ -103,7 +103,7 @@ class CurrentStep:
         self._report(given)
 
     def end(self) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-        """Accept nothing more, and return the usage and the values that were recorded."""
+        """End the step, and return its usage and its recorded values."""
         with self._lock:
             self._has_ended = True
             used = {"tokens": self._tokens, "cost_usd": self._cost_usd}
@@ -111,9 +111,9 @@ class CurrentStep:
 
     def _require_running(self) -> None:
         if self.is_check:
-            raise Invalid(f"The check of {self.step} cannot record anything: its step can.")
+            raise Invalid(f"The check of {self.step} cannot record values or usage; only the step can.")
         if self._has_ended:
-            raise Invalid(f"{self.step} has ended: its outcome is recorded, and nothing can be added to it.")
+            raise Invalid(f"{self.step} has ended, and its outcome is recorded; it cannot be changed.")
 
 
 STEP: ContextVar[CurrentStep | None] = ContextVar("perdure_step", default=None)
@@ -123,8 +123,8 @@ STEP: ContextVar[CurrentStep | None] = ContextVar("perdure_step", default=None)
 def current_step() -> CurrentStep:
     """Return the step that is running.
 
-    It is known in the function of a step and in its `check`, on the thread of a sync function too, and in what these
-    await. A thread that the function starts itself does not know it.
+    It is available in the function of a step, also on the thread of a sync function, in the `check` of the step, and in
+    coroutines that these await; but not on a thread that the function starts itself.
 
     Raises: Invalid outside of a step.
     """

@@ -1,7 +1,7 @@
-"""Time, ids and chance for a flow: the same in every run of a goal, without an event of their own.
+"""Time, ids and random numbers for a flow: the same in every run of a goal, without events.
 
-They follow from the history. A fork has what its parent had up to the point where it was forked, because the steps that
-were recorded there have it in their arguments; from there on it has its own.
+They are derived from the history. Up to the fork point, a fork gets the same values as the other goal, because the
+recorded steps have them in their arguments; after it, the fork gets values of its own.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -30,7 +30,7 @@ def time_of(mind: "FlowMind") -> datetime:
 
 
 def next_uuid(mind: "FlowMind") -> UUID:
-    """Return an id that no other call returns. See `Goal.uuid`.
+    """Return a unique id. See `Goal.uuid`.
 
     Raises: Invalid outside of the flow.
     """
@@ -38,7 +38,7 @@ def next_uuid(mind: "FlowMind") -> UUID:
 
 
 def next_random(mind: "FlowMind") -> Random:
-    """Return a generator with a seed of its own. See `Goal.random`.
+    """Return a generator with a unique seed. See `Goal.random`.
 
     Raises: Invalid outside of the flow.
     """
@@ -47,14 +47,14 @@ def next_random(mind: "FlowMind") -> Random:
 
 
 def _draw(mind: "FlowMind", what: str) -> str:
-    """Name the next call of a kind in a branch; no other call of any goal has the same name."""
+    """Return a name for the next call of a kind in a branch; no other call of any goal has the same name."""
     branch = mind.branch(f"goal.{what}")
     branch.draws[what] += 1
     return f"{_origin(mind, branch).goal_id}/{branch.name}/{what}/{branch.draws[what]}"
 
 
 def _origin(mind: "FlowMind", branch: Branch) -> Origin:
-    """Return the goal that made, or makes, this call: the one that recorded what the branch asks for next."""
+    """Return the goal that made, or makes, this call: the one that recorded the next step of the branch."""
     origins = mind.origins
     ahead = mind.ahead(branch) if len(origins) > 1 else None
     return next((each for each in reversed(origins) if ahead is None or each.seq <= ahead), origins[0])

@@ -1,4 +1,4 @@
-"""A Python function as a durable goal: `@flow`."""
+"""The `@flow` decorator, which makes a Python function a durable goal."""
 
 import functools
 from collections.abc import Awaitable, Callable, Coroutine
@@ -20,7 +20,7 @@ _FLOW = "__perdure_flow__"
 
 
 class Flow(Generic[P, T_co]):
-    """A function that runs as a goal; `p.goals.run(this, …)` starts one."""
+    """A function that runs as a goal; `p.goals.run(flow, …)` starts one."""
 
     __name__: str
     __wrapped__: Callable[..., Coroutine[Any, Any, Any]]
@@ -38,7 +38,7 @@ class Flow(Generic[P, T_co]):
         self.has_own_name = name is not None
         self.name = fn.__qualname__ if name is None else require_flow_name(name)
         self.cleanup = cleanup
-        """Whether its `finally` blocks run steps when its goal is cancelled."""
+        """Whether steps in its `finally` blocks run when its goal is cancelled."""
         self.path = f"{fn.__module__}:{fn.__qualname__}"
         vars(self).pop(_FLOW, None)  # of another flow of the same function
         with suppress(AttributeError):  # a method: it lives as long as its flow
@@ -47,17 +47,17 @@ class Flow(Generic[P, T_co]):
 
     @property
     def key(self) -> str:
-        """What the flow is known by in this process: the name that it was given, else `module:function`."""
+        """The key of the flow in this process: its own name, else `module:function`."""
         return self.name if self.has_own_name else self.path
 
     @property
     def place(self) -> str:
-        """The function and the line where it stands."""
+        """The function with its file and line."""
         return described(self.fn)
 
     @property
     def is_of_script(self) -> bool:
-        """Whether a script defines it itself, so that only that script can go on with its goals."""
+        """Whether a script defines the flow, so that only that script can resume its goals."""
         return self.fn.__module__ == "__main__"
 
     def __repr__(self) -> str:
@@ -86,12 +86,13 @@ def flow(
     *, name: str | None = None, cleanup: bool = False
 ) -> Callable[[Callable[Concatenate[Goal, P], Coroutine[Any, Any, T]]], Flow[P, T]]: ...
 def flow(fn: Any = ..., /, *, name: str | None = None, cleanup: bool = False) -> Any:
-    """Make an async function durable: it is given a `Goal` first, and what it does through that survives a kill.
+    """Make an async function a flow. Its first argument is a `Goal`, whose recorded calls survive a kill.
 
-    `name` is the name of the flow instead of the function's: goals find the flow by it when its code was renamed or
-    moved, so it is unique in a program. With `cleanup`, steps in its `finally` blocks run when the goal is cancelled.
+    `name` replaces the name of the function: goals find the flow by this name even if its code was renamed or moved, so
+    it must be unique in a program. With `cleanup`, steps in its `finally` blocks run when the goal is cancelled.
 
-    Raises: Invalid when it is not an async function, or takes no goal, or the name is empty or has a colon.
+    Raises: Invalid when the function is not async or has no parameter for the goal, or the name is empty or has a
+    colon.
     """
     made = functools.partial(Flow, name=name, cleanup=cleanup)
     return made if fn is ... else made(fn)

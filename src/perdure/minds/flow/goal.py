@@ -1,4 +1,4 @@
-"""The goal that a flow is given: what the flow does through it is recorded, and survives a kill."""
+"""The goal, the first argument of a flow: its calls are recorded and survive a kill."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from perdure.minds.flow.determinism import next_random, next_uuid, time_of
 from perdure.minds.flow.execution.branches import race, side_by_side
 from perdure.minds.flow.execution.deadlines import Deadline
 from perdure.minds.flow.execution.unawaited import Unawaited, must_be_awaited
-from perdure.minds.flow.requests import Pause, Question, Work
+from perdure.minds.flow.requests import Pause, Question, StepFunction
 from perdure.minds.flow.steps.failed_steps import tag_with_others
 from perdure.minds.flow.values.arguments import recorded_arguments
 from perdure.minds.flow.values.values import arguments_to_json, reader_of
@@ -39,14 +39,14 @@ F = TypeVar("F")
 
 
 class First(NamedTuple, Generic[T]):
-    """Which of several awaitables finished first, counted from 0, and its result."""
+    """The position, from 0, of the awaitable that finished first, and its result."""
 
     position: int
     value: T
 
 
 class Goal:
-    """What a flow is given: everything that it does through it is recorded, and happens once. `goal.id` is its id.
+    """The first argument of a flow. Its calls are recorded, so they happen once. `goal.id` is the id of the goal.
 
     @flow
     async def nightly(goal: Goal, day: str) -> str:
@@ -78,13 +78,12 @@ class Goal:
     ) -> "CallOptions":
         """Return options for `step` and `child`, which take only the function or flow and its arguments.
 
-        `effect` says what may happen again after a crash: `pure` and `idempotent` steps are run again. A `once` step
-        becomes unknown, unless `check(*args, **kwargs)` returns that it happened (True, or `Happened(value)` with the
-        result of the step) or did not (False).
-        `name` replaces the name of the function. `id` names the step independently of the order of steps; it is unique
-        in the goal. `retry` is a `Retry`, a mapping of its parts, or the number of attempts with the first. `timeout_s`
-        limits each attempt, also over a restart.
-        Options of a child are `name`, `id`, `key` (its start key) and `limits` (how much it may use).
+        `effect` determines what happens after a crash: `pure` and `idempotent` steps are run again. The outcome of a
+        `once` step is unknown, unless `check(*args, **kwargs)` returns that it happened (True, or `Happened(value)`
+        with the result of the step) or did not happen (False). `name` replaces the name of the function. `id`
+        identifies the step independently of the order of steps; it must be unique in the goal. `retry` is a `Retry`, a
+        mapping of its fields, or the number of attempts including the first. `timeout_s` limits each attempt, across
+        restarts. Options of a child are `name`, `id`, `key` (its start key) and `limits`.
 
         Raises: Invalid
         """
@@ -99,15 +98,15 @@ class Goal:
     def step(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
         """Run a function, sync (on a thread) or async, as a step with effect `once`, and return its result.
 
-        Options are given first: `goal.options(effect="idempotent", retry=3).step(fetch, day)`.
+        Options come first: `goal.options(effect="idempotent", retry=3).step(fetch, day)`.
 
-        Raises: what the function raised; StepFailed; TimeoutError; Invalid when an argument cannot be stored.
+        Raises: the exception of the function; StepFailed; TimeoutError; Invalid when an argument cannot be stored.
         """
         return CallOptions(self).step(fn, *args, **kwargs)
 
     @must_be_awaited
     async def sleep(self, seconds: float) -> None:
-        """Sleep for some seconds. The moment of waking up is recorded: a restart does not prolong the sleep."""
+        """Sleep for some seconds. The end of the sleep is recorded, so a restart does not prolong it."""
         await self.mind.request("sleep", Pause(seconds=asked.seconds(seconds)))
 
     @overload
@@ -133,7 +132,7 @@ class Goal:
         return await self.mind.request("signal", wanted)
 
     def timeout(self, seconds: float) -> Deadline:
-        """Limit the time of an `async with` block. The deadline is recorded: it holds over parking and restarts.
+        """Limit the time of an `async with` block. The deadline is recorded, and survives parking and restarts.
 
         async with goal.timeout(3600):
             answer = await goal.ask("Publish?")
@@ -164,11 +163,11 @@ class Goal:
     async def gather(self, *awaitables: Awaitable[T]) -> list[T]: ...
     @must_be_awaited
     async def gather(self, *awaitables: Awaitable[Any]) -> Any:
-        """Run awaitables side by side, each in a branch of its own, and return their results in order.
+        """Run awaitables concurrently, each in its own branch, and return their results in order.
 
         All of them run to their end. Then the first failure, in the order of the arguments, is raised. The result is a
-        list. As for `asyncio.gather`, a type checker sees a tuple where up to six awaitables are given one by one, so
-        that each result keeps its own type.
+        list. As with `asyncio.gather`, a type checker sees a tuple for up to six awaitables, so that each result keeps
+        its own type.
         """
         done = await side_by_side(asked.awaitables("gather", awaitables))
         failures = [result for result in done if isinstance(result, BaseException)]
@@ -196,18 +195,19 @@ class Goal:
     async def first(self, *awaitables: Awaitable[T]) -> First[T]: ...
     @must_be_awaited
     async def first(self, *awaitables: Awaitable[Any]) -> First[Any]:
-        """Run awaitables side by side, each in a branch of its own, and return the result of the first to finish.
+        """Run awaitables concurrently, each in its own branch, and return the result of the first to finish.
 
-        The others are cancelled, and have ended when this returns. If the first to finish failed, that is raised.
+        The others are cancelled, and have ended when this returns. If the first to finish failed, its exception is
+        raised.
         """
         position, value = await race(asked.awaitables("first", awaitables))
         return First(position, value)
 
     def child(self, flow: "Flow[P, T]", /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[object, object, T]:
-        """Run a flow as a goal of its own, with its own history, and return its result.
+        """Run a flow as a child goal with its own history, and return its result.
 
-        Options are given first: `goal.options(limits=Limits(usd=1)).child(report, day)`. When this goal is cancelled,
-        or the wait for the child is, the child is cancelled first.
+        Options come first: `goal.options(limits=Limits(usd=1)).child(report, day)`. When this goal or the wait for the
+        child is cancelled, the child is cancelled first.
 
         Raises: GoalFailed when the child failed, GoalCancelled when it was cancelled; Invalid when an argument cannot
         be stored; StepFailed when the child cannot be started.
@@ -223,33 +223,33 @@ class Goal:
         else:
             await goal.step(mail_invoice)
 
-        It is 1 when the history has steps ahead that code without this call has recorded, else `latest`. The goal keeps
-        the version. A call that no running goal needs any more may be removed, and `oldest` raised.
+        It is 1 if the history has later steps that code without this call recorded, else `latest`. The goal keeps the
+        version. If no running goal needs an old version any more, `oldest` may be raised or the call removed.
 
         Raises: Invalid. When the goal runs a version below `oldest` or above `latest`, its run ends with Conflict.
         """
         return await choose_version(self.mind, name, latest, oldest)
 
     def now(self) -> datetime:
-        """Return the time (UTC) of the event that the flow reacts to: the start, or the newest result that it has got.
+        """Return the time (UTC) of the event that the flow reacts to: the start, or the newest result it received.
 
-        It is the same in every run of the goal, and costs no event. It does not advance between two results.
+        It is the same in every run of the goal, and needs no event. It does not advance between two results.
 
         Raises: Invalid outside of the flow.
         """
         return time_of(self.mind)
 
     def uuid(self) -> UUID:
-        """Return a new id that is the same in every run of the goal. It can be predicted: it is not a secret.
+        """Return a new id that is the same in every run of the goal. It is predictable, so it must not be a secret.
 
-        A fork gets other ids from the point where it was forked.
+        A fork gets other ids after its fork point.
 
         Raises: Invalid outside of the flow.
         """
         return next_uuid(self.mind)
 
     def random(self) -> Random:
-        """Return a new random generator that gives the same numbers in every run of the goal.
+        """Return a new random generator that produces the same numbers in every run of the goal.
 
         Raises: Invalid outside of the flow.
         """
@@ -258,7 +258,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class CallOptions:
-    """How a call of a goal is made; created by `goal.options(…)`."""
+    """Options of a call of a goal; created by `goal.options(…)`."""
 
     goal: Goal
     effect: Effect = "once"
@@ -279,7 +279,7 @@ class CallOptions:
         return self.goal.unawaited.make("step", (fn,), partial(self._step, fn, args, kwargs))
 
     def child(self, flow: "Flow[P, T]", /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[object, object, T]:
-        """Run a flow as a goal of its own with these options, and return its result. See `Goal.child`."""
+        """Run a flow as a child goal with these options, and return its result. See `Goal.child`."""
         return self.goal.unawaited.make("child", (flow,), partial(self._child, flow, args, kwargs))
 
     async def _child(self, flow: "Flow[..., Any]", args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -302,7 +302,7 @@ class CallOptions:
             asked.check_function(called, self.check, fn, args, kwargs)
         given = arguments_to_json(called, fn, args, kwargs)
         arguments = recorded_arguments(given, self.effect)
-        work = Work(fn, args, kwargs, arguments, self.effect, self.timeout_s, self.check, reader_of(fn))
+        work = StepFunction(fn, args, kwargs, arguments, self.effect, self.timeout_s, self.check, reader_of(fn))
         value = await self.goal.mind.request(called, work, self.retry, id=self.id)
         try:
             return work.read(value)

@@ -1,8 +1,9 @@
-"""The mind of a flow: the function itself, alive between decisions and run again from its beginning on resume.
+"""The mind of a flow: keeps its function running between decisions, and replays it from the beginning on resume.
 
-What the function asks for becomes a call (`attempts`). Outcomes, signals, decisions and cancels reach the function one
-at a time, in the order of the history (`delivery`). What it cancels is ended and recorded first (`cancelling`). When it
-waits for something that is not recorded, it is looked at again (`waiting`). `progress` is what these parts share.
+Requests of the function become calls (`attempts`). Outcomes, signals, decisions and cancels are delivered to it one at
+a time, in the order of the history (`delivery`). Calls that it cancels are ended and recorded before it continues
+(`cancelling`). If it waits for something unrecorded, it is checked again after some time (`waiting`). These parts share
+`progress`.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ from perdure.minds.flow.execution.event_loop import FlowCallbacks
 from perdure.minds.flow.execution.progress import Progress
 from perdure.minds.flow.execution.recorded_steps import ChangedFlow, Recorded
 from perdure.minds.flow.execution.timer_order import TimerPlan, TimerSearch
-from perdure.minds.flow.execution.waiting import advance, fire_timers, look_again_s, settle_doubts
+from perdure.minds.flow.execution.waiting import advance, check_again_s, fire_timers, settle_doubts
 from perdure.minds.flow.flow import Flow
 from perdure.minds.flow.goal import Goal
 from perdure.minds.flow.requests import (
@@ -37,8 +38,8 @@ from perdure.minds.flow.requests import (
     Question,
     Request,
     StepForks,
+    StepFunction,
     Wanted,
-    Work,
     step_context,
 )
 from perdure.minds.flow.steps.attempts import begin_fresh
@@ -52,7 +53,7 @@ from perdure.minds.retry import NO_RETRY, Retry
 from perdure.minds.step_status import standing
 
 _SEARCH_S = 10.0
-"""How long other orders of timers are tried before the code of a flow is taken for changed."""
+"""How long other orders of timers are tried before the code of a flow counts as changed."""
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +72,7 @@ class FlowMind:
     ) -> None:
         self._flow = flow
         self.goal: Goal | None = None
-        """What the function is given, once it runs."""
+        """The first argument of the function, once it runs."""
         given = arguments or {}
         self._args, self._kwargs = read_arguments(flow.fn, given.get("args", []), given.get("kwargs", {}))
         self.goal_id = ""
@@ -81,7 +82,7 @@ class FlowMind:
         self.tool = StepTool(self._progress, forks, calls)
 
     def _begin(self, progress: Progress) -> None:
-        """Forget a run of the function."""
+        """Reset the state for a new run of the function."""
         self._progress = progress
         self._cleanup = Cleanup()
         self._cancelling = Cancelling(progress)
@@ -91,12 +92,12 @@ class FlowMind:
         self._refusal: Refusal | None = None
 
     async def prepare(self, state: GoalState, tools: Toolbox) -> Sequence[Body]:  # noqa: ARG002 (a flow knows no tools)
-        """See Mind.prepare. Runs the function from its beginning as far as the history goes.
+        """See Mind.prepare. Replays the function to the end of the history.
 
-        A function with timers of its own may get elsewhere because they were fired in another order than in the first
-        run. Then it is run again with the other orders that are possible.
+        A function with its own timers may take another path if they fire in another order than in the first run. Then
+        it is replayed again with other orders; see `timer_order`.
 
-        Raises: Conflict when the function does not ask for what was recorded; nothing is recorded then.
+        Raises: Conflict when the function does not request the recorded steps; nothing is recorded then.
         """
         search, loop = TimerSearch(), asyncio.get_running_loop()
         first: ChangedFlow | None = None
@@ -107,7 +108,7 @@ class FlowMind:
             except ChangedFlow as changed:
                 first = first or changed
                 search.note(plan, self._progress.came(state))
-                if not await self._begin_anew():
+                if not await self._reset():
                     break
             else:
                 return ()
@@ -115,14 +116,14 @@ class FlowMind:
             raise first from None
         return ()
 
-    async def _begin_anew(self) -> bool:
-        """Unwind a function that went another way because of its timers; tell whether it can be run again."""
+    async def _reset(self) -> bool:
+        """Unwind a function that took another path because of its timers; return whether it can be replayed again."""
         callbacks, body = self._progress.callbacks, self._progress.body
         if callbacks is None or body is None or not callbacks.has_dated:
             return False
         await self.close()
         await callbacks.rest()
-        self._progress.requests.clear()  # the tool of the steps has the same
+        self._progress.requests.clear()  # the tool of the steps shares this dict
         self._begin(Progress(requests=self._progress.requests))
         return body.done()
 
@@ -141,7 +142,7 @@ class FlowMind:
         recorded.require_all_asked(self._flow.path, ended_without(self._progress.end))
 
     async def _replay_next(self, state: GoalState, recorded: Recorded, callbacks: FlowCallbacks) -> bool:
-        """Deliver what the history has next; tell whether there was anything, and the function could take it."""
+        """Deliver the next outcome or cancel in the history; return whether the replay continues."""
         if self._progress.end is not None or self._refusal is not None or recorded.has_difference:
             return False
         has_more = self._progress.delivered < len(state.settled)
@@ -180,14 +181,14 @@ class FlowMind:
         if progress.end is not None:
             return Proposal(cancelled=cancelled, end=None if state.is_busy else progress.end, events=markers)
         actions, unrecorded, wakes = begin_fresh(progress, state, now_us)
-        again_s = look_again_s(progress, callbacks)
+        again_s = check_again_s(progress, callbacks)
         wake_us = min(wakes, default=None)
         return _proposal(actions, unrecorded, cancelled, wake_us=wake_us, again_s=again_s, events=markers)
 
     def _fire_passed(self, state: GoalState, callbacks: FlowCallbacks) -> bool:
-        """Let a deadline of the function pass that had passed when a worker died; tell whether there was any.
+        """Fire a deadline that had passed before a worker died; return whether there was one.
 
-        A child that the function had cancelled has ended, and that was not recorded before. See `waiting`.
+        The function had cancelled a child, and its end was not recorded before the worker died. See `waiting`.
         """
         return self._delivery.awaits_cancel(state) and fire_timers(self._progress, callbacks)
 
@@ -217,9 +218,9 @@ class FlowMind:
         *,
         id: str | None = None,  # noqa: A002
     ) -> Any:
-        """Wait for something that the function asks for.
+        """Make a request of the function, and return its answer.
 
-        When the function cancels the wait, its call is ended and recorded as cancelled before CancelledError is raised.
+        If the function cancels the wait, the call is ended and recorded as cancelled before CancelledError is raised.
         """
         if self._progress.is_closed:
             await self._cleanup.refuse(self._progress.body)
@@ -245,10 +246,10 @@ class FlowMind:
         id: str | None = None,  # noqa: A002
         is_awaited: bool = False,
     ) -> Request:
-        """Ask for something without waiting for it.
+        """Make a request without waiting for its answer.
 
-        If the caller awaits it right away, it is answered at once when the history has its outcome next. A deadline
-        (`goal.timeout`) is not awaited: what is inside of its block comes first.
+        With `is_awaited`, it is answered at once if its outcome is the next one in the history. A deadline
+        (`goal.timeout`) is not awaited, because the code inside its block comes first.
 
         Raises: Invalid outside of the flow; CancelledError when the function is being unwound.
         """
@@ -256,7 +257,7 @@ class FlowMind:
         if branch is None:
             raise Invalid(f"{name} was asked for inside a step; only the flow itself has steps, questions and waits.")
         if self._progress.is_closed:
-            raise asyncio.CancelledError  # what the function asks for in `finally` is not run now
+            raise asyncio.CancelledError  # requests in `finally` are not run now
         loop = _loop_of(self._progress.body, name)
         step = branch.next_step(name) if id is None else self._step_with_id(branch, id)
         _require_json(step, wanted)
@@ -265,38 +266,38 @@ class FlowMind:
         progress.asked.add(step)
         progress.note_activity(loop)
         if progress.recorded is not None and not progress.recorded.agrees(request):
-            return request  # it is never answered: the function goes no further
+            return request  # it is never answered: the function stops here
         progress.requests[step] = request
         if not (is_awaited and self._delivery.answer_at_once(request)):
             self._keep(request)
         return request
 
     def _keep(self, request: Request) -> None:
-        """Keep a request until its outcome is delivered, and begin it if the history has no call of it."""
-        if isinstance(request.wanted, Work):
+        """Keep a request until its outcome is delivered; begin it if the history has no call for it."""
+        if isinstance(request.wanted, StepFunction):
             request.wanted.context = step_context()
         if self._delivery.needs_call(request):
             self._progress.fresh.append(request)
         elif request.has_id and not self._progress.is_replaying and self._progress.state is not None:
             found = standing(self._progress.state, request.step, request.retry)
-            self._delivery.answer(request, found)  # its outcome has passed: the code was reordered
+            self._delivery.answer(request, found)  # its outcome was already delivered to others: the code was reordered
 
     def forget(self, request: Request) -> None:
-        """Cancel what was asked for, without waiting for the record of it."""
+        """Cancel a request without waiting for its record."""
         self._cancelling.forget(request)
 
     def function_of(self, step: str) -> Callable[..., Any] | None:
         """Return the function of a step that the flow waits for; None when it does not wait for it."""
         request = self._progress.requests.get(step)
-        return request.wanted.fn if request is not None and isinstance(request.wanted, Work) else None
+        return request.wanted.fn if request is not None and isinstance(request.wanted, StepFunction) else None
 
     @property
     def now_us(self) -> int:
-        """The time of the newest event that the function knows of."""
+        """The time of the newest event that was delivered to the function."""
         return self._progress.now_us
 
     def branch(self, what: str) -> Branch:
-        """Return the branch that runs.
+        """Return the current branch.
 
         Raises: Invalid outside of the flow.
         """
@@ -306,15 +307,15 @@ class FlowMind:
         return branch
 
     def ahead(self, branch: Branch) -> int | None:
-        """Return the first recorded event that a branch is still to ask for; None when it is not replayed any more."""
+        """Return the first recorded event that a branch has yet to request; None if there is none."""
         return self._progress.recorded.ahead(branch.name) if self._progress.recorded is not None else None
 
     def refuse(self, error: Conflict) -> None:
-        """Let this run of the goal end with an error, and record nothing that the function asks for."""
+        """End this run of the goal with an error, without recording further requests."""
         self._refusal = self._refusal or Refusal(error)
 
     def _step_with_id(self, branch: Branch, step_id: str) -> str:
-        """Name the step with an id.
+        """Return the name of the step with an id.
 
         Raises: Invalid when the id cannot be part of a step's name, or was used before.
         """
@@ -325,7 +326,7 @@ class FlowMind:
         return step
 
     def _refuse_unasked(self) -> None:
-        """Refuse an end of the function before it has asked for a recorded step that could have come any time."""
+        """Reject an end of the function before it requested a recorded step with an id."""
         if self._progress.end is None or self._progress.recorded is None or self._progress.recorded.is_all_asked:
             return
         try:
@@ -346,7 +347,7 @@ class FlowMind:
             result = await self._flow.fn(goal, *self._args, **self._kwargs)
             await require_nothing_open(goal, self._progress)
             self._progress.end = Termination(
-                "done", value=flow_result_to_json(self._flow.fn, result, f"What {self._flow.name} returned")
+                "done", value=flow_result_to_json(self._flow.fn, result, f"The result of {self._flow.name}")
             )
         except BaseException as error:
             if self._progress.is_closed or is_interrupt(error):
@@ -360,16 +361,16 @@ class FlowMind:
 
 
 def _require_json(step: str, wanted: Wanted) -> None:
-    """Check that what is asked for can be recorded; the arguments of a step are JSON already.
+    """Check that a request can be recorded; the arguments of a step are already JSON.
 
     Raises: Invalid
     """
-    if not (isinstance(wanted, Work) and step.isascii()):
-        to_json([step, *_texts(wanted)], f"What {step} asks for")
+    if not (isinstance(wanted, StepFunction) and step.isascii()):
+        to_json([step, *_texts(wanted)], f"The request {step}")
 
 
 def _texts(wanted: Wanted) -> Sequence[Any]:
-    """Return what is to be recorded as it was said; the arguments of a step are JSON already."""
+    """Return the texts of a request that are recorded unchanged; the arguments of a step are already JSON."""
     match wanted:
         case Question(question=question, options=options):
             return (question, options)

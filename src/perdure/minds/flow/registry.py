@@ -1,7 +1,7 @@
-"""The flows that this process has defined, and which of them a goal runs.
+"""The registry of flows in this process, and the lookup of the flow of a goal.
 
-A flow with a name of its own, `@flow(name=…)`, is known by that name alone, so its code can be moved to another module.
-Any other flow is known by `module:function`, so two modules may each have a `main`. The newest definition wins.
+A flow with its own name, `@flow(name=…)`, is registered only by that name, so its code can be moved to another module.
+Other flows are registered as `module:function`, so two modules may each have a `main`. The newest definition wins.
 """
 
 import importlib
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from perdure.minds.flow.flow import Flow
 
 _FLOWS: "WeakValueDictionary[str, Flow[..., Any]]" = WeakValueDictionary()
-"""The newest flow of each key. A flow that nothing else refers to is not kept alive: it may hold much in a closure."""
+"""The newest flow of each key. References are weak, because a flow may hold large objects in a closure."""
 _LONGEST = 200
 
 
@@ -26,9 +26,9 @@ def register(flow: "Flow[..., Any]") -> None:
 
 
 def require_newest(flow: "Flow[..., Any]") -> None:
-    """Check that a goal of this flow would find this flow again, and not another one that was defined since.
+    """Check that a goal of this flow would find this flow again, and not a newer definition.
 
-    Raises: Invalid, naming both places
+    Raises: Invalid, which names both places
     """
     newest = _FLOWS.setdefault(flow.key, flow)
     if newest is not flow:
@@ -53,12 +53,11 @@ def require_flow_name(name: Any) -> str:
 
 
 def find_flow(path: str, name: str | None = None) -> "Flow[..., Any]":
-    """Return the flow `module:function`; with a name, the flow that was started under that name, wherever it is now.
+    """Return the flow `module:function`; with a name, the flow with that name, wherever it is defined now.
 
-    Flows that are loaded are found first, then the module is imported. A flow is also found in a module that only
-    imports it.
+    Loaded flows are searched first, then the module is imported. A module that only imports the flow is enough.
 
-    Raises: Invalid when it is not such a path; NotFound when there is no such flow here.
+    Raises: Invalid for another form of path; NotFound when the flow does not exist here.
     """
     module, function = split_path(path)
     found = loaded_flow(path, name)
@@ -72,7 +71,9 @@ def find_flow(path: str, name: str | None = None) -> "Flow[..., Any]":
         raise NotFound(f"The module {module} of the flow {path} cannot be imported: {error}.") from error
     found = loaded_flow(path, name) or _flow_in_place(path, name)
     if found is None:
-        raise NotFound(f"The module {module} has no flow {function}: an async function under @flow was expected.")
+        raise NotFound(
+            f"The module {module} has no flow {function}: it must be an async function decorated with @flow."
+        )
     return found
 
 
@@ -83,22 +84,22 @@ def split_path(path: str) -> tuple[str, str]:
     """
     module, _, function = path.partition(":")
     if not module or not function:
-        raise Invalid(f"A flow is named module:function, which {path!r} is not.")
+        raise Invalid(f"The path of a flow must be module:function, got {path!r}.")
     if module.endswith(".py") or "/" in module or module.startswith("."):
         meant = module.removesuffix(".py").lstrip("./").replace("/", ".")
-        raise Invalid(f"A flow is named module:function, which {path!r} is not; did you mean {meant}:{function}?")
+        raise Invalid(f"The path of a flow must be module:function, got {path!r}; did you mean {meant}:{function}?")
     return module, function
 
 
 def is_own_name(path: str, name: str | None) -> bool:
-    """Tell whether a name was given by `@flow(name=…)`; else it is that of the function at the path."""
+    """Return whether a name comes from `@flow(name=…)`, and not from the function at the path."""
     return name is not None and name != path.partition(":")[2]
 
 
 def loaded_flow(path: str, name: str | None) -> "Flow[..., Any] | None":
-    """Return the flow that a goal was started with, if it is loaded: by its own name, else by its path.
+    """Return the flow of a goal, if it is loaded: by its own name, else by its path.
 
-    A name that was added to the code since then makes no difference, unless it fits several flows.
+    A flow that was given a name since the start of the goal is still found by its path, unless several flows match.
     """
     if is_own_name(path, name):
         return _FLOWS.get(str(name))
@@ -106,12 +107,12 @@ def loaded_flow(path: str, name: str | None) -> "Flow[..., Any] | None":
 
 
 def named_flow(name: str) -> "Flow[..., Any] | None":
-    """Return the loaded flow that has a name of its own, `@flow(name=…)`."""
+    """Return the loaded flow with an own name, `@flow(name=…)`."""
     return _FLOWS.get(name) if ":" not in name else None
 
 
 def flow_at(path: str) -> "Flow[..., Any] | None":
-    """Return the flow that a loaded module has under a name, also one that it has imported."""
+    """Return the flow at a path in a loaded module, which may have imported it."""
     from perdure.minds.flow.flow import Flow
 
     found = object_at(path)
@@ -119,7 +120,7 @@ def flow_at(path: str) -> "Flow[..., Any] | None":
 
 
 def object_at(path: str) -> object:
-    """Return what a loaded module has under a name, None for nothing."""
+    """Return the object at a path in a loaded module; None if there is none."""
     module, _, name = path.partition(":")
     found: object = sys.modules.get(module)
     for part in name.split("."):
@@ -128,7 +129,7 @@ def object_at(path: str) -> object:
 
 
 def _flow_in_place(path: str, name: str | None) -> "Flow[..., Any] | None":
-    """Return the flow that a module has under the path of a goal, unless that is known by another name of its own."""
+    """Return the flow at the path of a goal, unless it has another own name than the flow of the goal."""
     found = flow_at(path)
     is_other = found is not None and is_own_name(path, name) and found.has_own_name
     return None if is_other else found

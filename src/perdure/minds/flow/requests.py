@@ -1,4 +1,4 @@
-"""What a flow asks for: steps, questions and waits, each known by its branch, its name and how many came before."""
+"""The requests of a flow: steps, questions and waits, each identified by its branch, name and number."""
 
 import asyncio
 from collections import Counter
@@ -12,48 +12,49 @@ from perdure.kernel.events import Action, Ask, Effect, ToolCall, ToolError, Wait
 from perdure.kernel.history.frozen import constructor
 from perdure.minds.flow.children import ChildGoal
 from perdure.minds.flow.values.arguments import are_same_arguments
+from perdure.minds.flow.values.values import needed_result
 from perdure.minds.retry import NO_RETRY, Retry
 from perdure.minds.step_status import call_id
 
 
 @dataclass(slots=True)
-class Work:
-    """A function to run as a step, and how."""
+class StepFunction:
+    """A function to run as a step, with its arguments and options."""
 
     fn: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     arguments: dict[str, Any]
-    """What is recorded of them."""
+    """The recorded form of the arguments."""
     effect: Effect
     timeout_s: float | None
     check: Callable[..., Any] | None
     read: Callable[[Any], Any]
     context: Context = field(init=False, repr=False, compare=False)
-    """The context variables of the call, without the branch of the flow; set unless the history has its outcome."""
+    """The context variables of the call, without the branch of the flow; unset if the history has the outcome."""
 
 
 class StepForks(Protocol):
-    """Knows the processes that steps fork."""
+    """Tracks and ends the processes that steps fork."""
 
     def begin(self, goal_id: str, call_id: str) -> None:
-        """Note all forks that the current context makes from now on as forks of a call."""
+        """Track all later forks of the current context as forks of a call."""
         ...
 
     def leave(self, goal_id: str, call_id: str) -> None:
-        """Leave the forks of a call alone, because it returned or raised by itself. Raises nothing."""
+        """Stop tracking the forks of a call that returned or raised by itself. Never raises."""
         ...
 
     async def end(self, goal_id: str, call_id: str) -> None:
-        """End the forks of a call and their descendants; return when they are gone.
+        """End the forks of a call and their descendants; return when they have ended.
 
-        Raises: Unavailable when one does not end, or the notes cannot be read.
+        Raises: Unavailable when one does not end, or the notes of the forks cannot be read.
         """
         ...
 
 
 class NoForks:
-    """Notes no forks, for flows that run without a home. See StepForks."""
+    """Tracks no forks, for flows without a home. See StepForks."""
 
     def begin(self, goal_id: str, call_id: str) -> None:
         """See StepForks.begin."""
@@ -84,30 +85,30 @@ class Pause:
     seconds: float | None = None
     signal: str | None = None
     timeout_s: float | None = None
-    """How long a signal is waited for."""
+    """The timeout of the wait for a signal."""
 
 
 class Uncancellable(asyncio.Future[None]):
-    """A future that a task waits for while it is being cancelled: further cancels of the task change nothing.
+    """A future for a task that is being cancelled: it ignores further cancels of the task.
 
     anyio repeats a cancel in every turn of the event loop until the task has ended.
     """
 
     text: object = None
-    """The text of the last cancel that had one: a scope of anyio knows its own cancel by it."""
+    """The text of the last cancel with a text, by which a scope of anyio recognizes its own cancel."""
 
     def cancel(self, msg: object = None) -> bool:
-        """Do nothing but note the text; the task believes that the cancel is delivered."""
+        """Only store the text; the task assumes that the cancel is delivered."""
         self.text = self.text if msg is None else msg
         return True
 
 
-Wanted = Work | Question | Pause | ChildGoal
+Wanted = StepFunction | Question | Pause | ChildGoal
 
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """Something that a flow waits for."""
+    """A step, question or wait that a flow asked for and waits for."""
 
     step: str
     wanted: Wanted
@@ -115,28 +116,30 @@ class Request:
     retry: Retry = NO_RETRY
     attempts_begun: int = 0
     late_error: ToolError | None = None
-    """How the last attempt failed, if the deadline of the policy passed before the next: that one is not run."""
+    """The error of the last attempt, if the deadline of the retry policy forbids the next one."""
     is_cancelled: bool = False
-    """Whether the flow has cancelled it, and the end of its call is not delivered yet."""
+    """Whether the flow has cancelled the request, and the end of its call is not delivered yet."""
     ended: Uncancellable | None = None
-    """Set when the end of a cancelled call is delivered; None when the flow does not wait for that."""
+    """Done when the end of a cancelled call is delivered; None if the flow does not wait for that."""
 
     @property
     def is_pure(self) -> bool:
-        """Whether only its outcome is recorded."""
-        return isinstance(self.wanted, Work) and self.wanted.effect == "pure"
+        """Whether it is a pure step, of which only the outcome is recorded."""
+        return isinstance(self.wanted, StepFunction) and self.wanted.effect == "pure"
 
     @property
     def has_id(self) -> bool:
-        """Whether it is known by an id, whatever the order of steps."""
+        """Whether it is a step with an id, independent of the order of steps."""
         return is_id(self.step)
 
     def action(self, attempt: int, moment: Callable[[float], str]) -> Action:
-        """Return what is to be recorded for the nth attempt."""
+        """Return the intent of an attempt."""
         name = call_id(self.step, attempt)
         match self.wanted:
-            case Work(arguments=arguments, effect=effect, timeout_s=timeout_s):
-                return _tool_call(name, self.step, "step", arguments, effect, attempt, _until(timeout_s, moment))
+            case StepFunction(fn=fn, arguments=arguments, effect=effect, timeout_s=timeout_s):
+                returns = needed_result(fn) if effect == "once" else None
+                until = _until(timeout_s, moment)
+                return _tool_call(name, self.step, "step", arguments, effect, attempt, until, returns=returns)
             case ChildGoal() as child:
                 return child.call(name, self.step, attempt)
             case Question(question=question, options=options, timeout_s=timeout_s):
@@ -147,8 +150,8 @@ class Request:
                 return Wait(name, self.step, _until(seconds or 0.0, moment))
 
     def differs_from(self, action: Action) -> str | None:
-        """Say what is different when another call was recorded for this step."""
-        if isinstance(self.wanted, Work) and isinstance(action, ToolCall) and action.child is None:
+        """Describe the difference between the request and a recorded call of its step; None if they are equal."""
+        if isinstance(self.wanted, StepFunction) and isinstance(action, ToolCall) and action.child is None:
             is_same = are_same_arguments(self.wanted.arguments, action.arguments)
             return None if is_same else "it was called with other arguments"
         match self.wanted, action:
@@ -169,7 +172,7 @@ def _until(seconds: float | None, moment: Callable[[float], str]) -> str | None:
 
 @dataclass
 class Branch:
-    """A line of a flow with a numbering of its own: the body, or one awaitable of `goal.gather` or `goal.first`."""
+    """A line of a flow with its own numbers of steps: the body, or an awaitable of `goal.gather` or `goal.first`."""
 
     owner: object
     """The mind of the flow."""
@@ -177,12 +180,12 @@ class Branch:
     gathers: int = 0
     names: Counter[str] = field(default_factory=Counter)
     draws: Counter[str] = field(default_factory=Counter)
-    """How many ids and random generators it was given."""
+    """The numbers of ids and random generators that were drawn."""
 
     def next_step(self, name: str) -> str:
-        """Name the next call of a name in this branch.
+        """Return the name of the next step with a base name in this branch.
 
-        Raises: Invalid when the name cannot be part of a step's.
+        Raises: Invalid when the base name cannot be part of the name of a step.
         """
         number = self.names[name]
         if number == 0:
@@ -191,9 +194,9 @@ class Branch:
         return f"{self.name}/{name}#{number}"
 
     def step_with_id(self, step_id: str) -> str:
-        """Name the call with an id.
+        """Return the name of the step with an id.
 
-        Raises: Invalid when the id cannot be part of a step's name.
+        Raises: Invalid when the id cannot be part of the name of a step.
         """
         require_name(step_id)
         return f"{self.name}/@{step_id}"
@@ -206,22 +209,25 @@ class Branch:
 
 
 def require_name(name: str) -> None:
-    """Raises: Invalid when something cannot be the name or the id of a step."""
+    """Check that a text can be the base name or the id of a step.
+
+    Raises: Invalid
+    """
     if not name or name.startswith("@") or any(mark in name for mark in "/#\0\n"):
         raise Invalid(f"{name!r} cannot be the name of a step: it must not be empty, nor contain / or #.")
 
 
 def is_id(step: str) -> bool:
-    """Tell whether a step is known by an id: `<branch>/@<id>`."""
+    """Return whether the name of a step contains an id: `<branch>/@<id>`."""
     return step.rpartition("/")[2].startswith("@")
 
 
 BRANCH: ContextVar[Branch | None] = ContextVar("perdure_branch", default=None)
-"""The branch of a flow that runs; None outside of flows, and in steps."""
+"""The current branch of a flow; None outside of flows, and in steps."""
 
 
 def step_context() -> Context:
-    """Return a copy of the context for a step: without a branch, so that a step inside a step is refused."""
+    """Return a copy of the context for a step: without a branch, so that a step inside a step is rejected."""
     context = copy_context()
     context.run(BRANCH.set, None)
     return context

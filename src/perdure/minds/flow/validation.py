@@ -1,4 +1,4 @@
-"""What a flow gave to @flow and to its goal, seen to before anything of it is recorded."""
+"""Validates the arguments of `@flow` and of the methods of a goal, before anything is recorded."""
 
 import dataclasses
 import inspect
@@ -22,9 +22,9 @@ _POSITIONAL = (
 
 
 def flow_function(fn: Any) -> None:
-    """See that something can be a flow.
+    """Check that a function can be a flow.
 
-    Raises: Invalid, saying where it stands and what is wrong with it
+    Raises: Invalid, with the place of the function and the reason
     """
     wrong = _wrong_with(fn)
     if wrong is not None:
@@ -71,9 +71,9 @@ def step_options(effect: Any, name: Any, step_id: Any, timeout_s: Any, check: An
 
 
 def check_function(called: str, check: Any, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Validate that the check of a step can be called with the arguments of the step.
+    """Check that the check of a step accepts the arguments of the step.
 
-    Raises: Invalid, which shows what the check should look like.
+    Raises: Invalid, which shows the expected signature.
     """
     shown = getattr(check, "__name__", type(check).__name__)
     wanted = f"A check takes the arguments of its step: def {shown.strip('<>')}{_signature(fn) or '(…)'} -> bool"
@@ -90,7 +90,7 @@ def check_function(called: str, check: Any, fn: Any, args: Sequence[Any], kwargs
 
 
 def _signature(fn: Any) -> inspect.Signature | None:
-    """Return the parameters of a function without the type of its result; None when Python does not know them."""
+    """Return the signature of a function without its return type; None if Python does not know it."""
     try:
         return inspect.signature(fn).replace(return_annotation=inspect.Signature.empty)
     except (TypeError, ValueError):
@@ -120,9 +120,9 @@ def _is_key(given: Any) -> bool:
 
 
 def only_for(call: str, options: Any, allowed: Collection[str]) -> None:
-    """Check that a call is given only the options that it has.
+    """Check that only options that a call supports are set.
 
-    Raises: Invalid, naming the first option that does not fit.
+    Raises: Invalid, which names the first other option.
     """
     for each in dataclasses.fields(options):
         if each.name not in allowed and getattr(options, each.name) != each.default:
@@ -130,7 +130,7 @@ def only_for(call: str, options: Any, allowed: Collection[str]) -> None:
 
 
 def timeout(given: Any) -> float | None:
-    """Validate a timeout in seconds; None means without one.
+    """Validate a timeout in seconds; None for no timeout.
 
     Raises: Invalid
     """
@@ -140,7 +140,7 @@ def timeout(given: Any) -> float | None:
 
 
 def seconds(given: Any) -> float:
-    """Read how long a sleep lasts.
+    """Validate the duration of a sleep.
 
     Raises: Invalid
     """
@@ -150,7 +150,7 @@ def seconds(given: Any) -> float:
 
 
 def options(given: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Read the answers that a question has, if it has any.
+    """Validate the options of a question, if there are any.
 
     Raises: Invalid
     """
@@ -163,7 +163,7 @@ def options(given: Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def text(what: str, given: Any) -> str:
-    """Read something that is a text and not empty.
+    """Validate a text that must not be empty.
 
     Raises: Invalid
     """
@@ -173,7 +173,7 @@ def text(what: str, given: Any) -> str:
 
 
 def awaitables(method: str, given: Sequence[Any]) -> Sequence[Awaitable[Any]]:
-    """Validate what `goal.gather` or `goal.first` runs side by side.
+    """Validate the arguments of `goal.gather` or `goal.first`.
 
     Raises: Invalid
     """

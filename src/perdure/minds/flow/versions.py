@@ -1,4 +1,4 @@
-"""Versions of a flow's code: `goal.version(name, latest)` lets goals that began with older code finish with it."""
+"""Versions of the code of a flow: with `goal.version(name, latest)`, goals finish with the code they began with."""
 
 import asyncio
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class UnsupportedVersion(Conflict):
-    """A goal runs a version of a flow that this code does not have; nothing is recorded."""
+    """A goal needs a version of a flow that this code does not have. Nothing was recorded."""
 
 
 @dataclass(frozen=True)
 class _Answer:
-    """The version that a goal has, the branch that asked for it first, and the event that records it."""
+    """The version of a goal, the branch that first asked for it, and the event that records it."""
 
     number: int
     branch: str
@@ -31,16 +31,16 @@ class _Answer:
 
 
 class Refusal:
-    """Ends the run of a goal whose code is not here with an error, when all that it has begun is recorded."""
+    """Ends the run of a goal with an error after its running calls have ended and are recorded."""
 
     def __init__(self, error: Conflict) -> None:
         self.error = error
         self._seq = 0
 
     def decide(self, state: GoalState, now_us: int) -> Proposal:
-        """Begin nothing more. See Mind.decide.
+        """Start no new call. See Mind.decide.
 
-        Raises: the error, when nothing runs and nothing was recorded since the last decision
+        Raises: the error, if no call runs and no event was recorded since the last decision
         """
         if state.is_busy:
             return Proposal()
@@ -51,15 +51,15 @@ class Refusal:
 
 
 class Versions:
-    """The versions that one goal has."""
+    """The versions of one goal."""
 
     def __init__(self) -> None:
         self._answers: dict[str, _Answer] = {}
         self._fresh: list[ToolOutput] = []
-        """Markers that are to be recorded."""
+        """Markers to record."""
 
     def load(self, state: GoalState) -> None:
-        """Take over the versions that a history has."""
+        """Load the versions in a history."""
         for call in state.calls.values():
             step = call.call.step
             if is_marker(step) and call.outcome is not None:
@@ -68,16 +68,16 @@ class Versions:
                 self._answers.setdefault(name, _Answer(int(call.outcome.output), branch, call.seq))
 
     def take_fresh(self) -> list[ToolOutput]:
-        """Return the markers that are to be recorded now, each once."""
+        """Return the markers to record now, each once."""
         fresh, self._fresh = self._fresh, []
         return fresh
 
     def choose(self, name: str, latest: int, branch: str, ahead: int | None) -> int:
-        """Return the version of a goal; `ahead` is the first recorded step that the branch is still to ask for.
+        """Return the version of a goal; `ahead` is the first recorded event that the branch has yet to request.
 
-        A step ahead was recorded by code without this call, unless the version was recorded before it: then it is
-        version 1. Nothing has to be recorded for that, because the step is still ahead at every later replay. A branch
-        that asked for the version first has what was recorded, whatever else runs in it.
+        If there is such a step, and the version was not recorded before it, code without this call recorded the step:
+        then it is version 1. That needs no marker, because the step is still ahead in every later replay. The branch
+        that first asked for a version always gets the recorded one.
         """
         known = self._answers.get(name)
         is_older = ahead is not None and (known is None or (known.branch != branch and ahead < known.seq))
@@ -94,8 +94,8 @@ class Versions:
 async def choose_version(mind: "FlowMind", name: str, latest: int, oldest: int) -> int:
     """Return the version of the code that a goal runs. See `Goal.version`.
 
-    It does not wait for anything, so a call that is added or dropped changes the order of nothing. Code that does not
-    have the version never gets an answer: its `except` and `finally` blocks must not run.
+    It does not wait, so adding or removing a call does not change the order of events. If the code does not have the
+    version, the call never returns, because `except` and `finally` blocks of the flow must not run.
 
     Raises: Invalid
     """

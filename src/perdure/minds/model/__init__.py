@@ -1,4 +1,4 @@
 """The mind of a bot: a language model decides the next step of a goal.
 
-May import what `minds` may. What speaks to the providers of models implements `ports.ModelClient`.
+May import: as `minds`. Clients of providers implement `ports.ModelClient`.
 """

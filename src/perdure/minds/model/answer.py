@@ -1,4 +1,4 @@
-"""An answer of a model, bounded before it is recorded: its size, its depth, and what no text can contain."""
+"""Bounds the size, depth and text of an answer of a model before it is recorded."""
 
 import json
 from collections.abc import Sequence
@@ -10,41 +10,42 @@ import orjson
 from perdure.kernel.conversation.messages import ModelTurn
 from perdure.kernel.conversation.parts import Opaque, Part, TextPart, ThinkingPart, TokenUsage, ToolCallPart
 from perdure.minds.model.ports import Delta, DeltaReset, ModelAnswer
+from perdure.text.storable import without_surrogates
 
 LARGEST = 1024 * 1024
-"""How many bytes of the texts of one turn are recorded."""
+"""The maximum size in bytes of the recorded texts of one turn."""
 DEEPEST = 64
-"""How deep arguments may be nested; deeper ones are kept as text."""
+"""The maximum depth of arguments; deeper ones are recorded as text."""
 
 
 @dataclass
 class Arriving:
-    """What has arrived of an answer by now."""
+    """The part of an answer that has arrived."""
 
     texts: dict[int, tuple[str, list[str]]] = field(default_factory=dict)
     """The kind and the pieces of each part."""
 
     def take(self, delta: Delta | DeltaReset) -> None:
-        """Take a piece in."""
+        """Add a piece."""
         if isinstance(delta, DeltaReset):
             self.texts.clear()
             return
         self.texts.setdefault(delta.part, (delta.kind, []))[1].append(delta.text)
 
     def parts(self) -> list[Part]:
-        """Return the texts; calls are left out, because they are not complete."""
+        """Return the texts so far, without calls, which are incomplete."""
         made = {"text": TextPart, "thinking": ThinkingPart}
         found = [(kind, "".join(pieces)) for _, (kind, pieces) in sorted(self.texts.items())]
         return [made[kind](text) for kind, text in found if kind in made and text]
 
 
 def turn_of(answer: ModelAnswer, number: int) -> ModelTurn:
-    """Return the turn that is recorded of an answer; its calls are named."""
+    """Return the turn that records an answer, with ids for its calls."""
     parts, is_cut = bounded(answer.parts, number)
     return ModelTurn(
         number,
-        storable(answer.model),
-        storable(answer.provider),
+        without_surrogates(answer.model),
+        without_surrogates(answer.provider),
         parts,
         answer.finish_reason,
         answer.usage,
@@ -52,13 +53,13 @@ def turn_of(answer: ModelAnswer, number: int) -> ModelTurn:
         max(answer.duration_ms, 0),
         answer.first_token_ms,
         max(answer.attempts, 1),
-        None if answer.response_id is None else storable(answer.response_id),
+        None if answer.response_id is None else without_surrogates(answer.response_id),
         truncated=answer.truncated or is_cut,
     )
 
 
 def bounded(parts: Sequence[Part], number: int) -> tuple[tuple[Part, ...], bool]:
-    """Return parts that can be recorded, with names for their calls, and whether something was cut."""
+    """Return parts that can be recorded, with ids for their calls, and whether any was shortened."""
     left, calls, is_cut = LARGEST, 0, False
     kept: list[Part] = []
     for part in parts:
@@ -71,11 +72,11 @@ def bounded(parts: Sequence[Part], number: int) -> tuple[tuple[Part, ...], bool]
 
 
 def _said(part: TextPart | ThinkingPart) -> Part:
-    return replace(part, text=storable(part.text), opaque=_opaque(part.opaque))
+    return replace(part, text=without_surrogates(part.text), opaque=_opaque(part.opaque))
 
 
 def _within(part: Part, left: int) -> tuple[Part, int]:
-    """Return a part cut to a number of bytes, and how many it has."""
+    """Return a part shortened to a number of bytes, and its size."""
     if not isinstance(part, ToolCallPart):
         cut = part.text.encode()[:left].decode(errors="ignore")
         return replace(part, text=cut), len(cut.encode())
@@ -86,24 +87,11 @@ def _within(part: Part, left: int) -> tuple[Part, int]:
     return replace(part, arguments=None, arguments_text=cut), len(cut.encode())
 
 
-def storable(text: str) -> str:
-    """Return a text with U+FFFD for each lone surrogate."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if not _is_storable(text) else text
-
-
-def _is_storable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _call(part: ToolCallPart, call_id: str) -> ToolCallPart:
-    """Return a call with its name; arguments that cannot be stored as they are become text."""
-    named = replace(part, call_id=call_id, tool=storable(part.tool)[:200], opaque=_opaque(part.opaque))
+    """Return a call with its id; arguments that cannot be stored unchanged become text."""
+    named = replace(part, call_id=call_id, tool=without_surrogates(part.tool)[:200], opaque=_opaque(part.opaque))
     if part.arguments is None:
-        return replace(named, arguments_text=storable(part.arguments_text or ""))
+        return replace(named, arguments_text=without_surrogates(part.arguments_text or ""))
     if _is_deep(part.arguments, DEEPEST):
         return replace(named, arguments=None, arguments_text=_as_text(part.arguments))
     arguments = _clean(part.arguments)
@@ -115,9 +103,9 @@ def _call(part: ToolCallPart, call_id: str) -> ToolCallPart:
 
 
 def _as_text(value: Any) -> str:
-    """Return arguments as text, as far as they can be written."""
+    """Return arguments as text, if they are not nested too deep."""
     try:
-        return storable(json.dumps(value, ensure_ascii=False))
+        return without_surrogates(json.dumps(value, ensure_ascii=False))
     except (TypeError, ValueError, RecursionError):
         return "(arguments that are nested too deep)"
 
@@ -132,9 +120,9 @@ def _is_deep(value: Any, left: int) -> bool:
 def _clean(value: Any) -> Any:
     match value:
         case str():
-            return storable(value)
+            return without_surrogates(value)
         case dict():
-            return {storable(str(key)): _clean(each) for key, each in value.items()}
+            return {without_surrogates(str(key)): _clean(each) for key, each in value.items()}
         case list():
             return [_clean(each) for each in value]
         case _:
@@ -142,7 +130,7 @@ def _clean(value: Any) -> Any:
 
 
 def _opaque(opaque: Opaque | None) -> Opaque | None:
-    """Return what only the provider understands, unless it cannot be stored unchanged."""
+    """Return the data of a provider, unless it cannot be stored unchanged."""
     if opaque is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""How much of its limits the next request of a goal may use."""
+"""Limits the next request of a goal to what is left of its limits."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,11 +11,11 @@ from perdure.minds.model.request import bytes_of, messages_of
 
 BYTES_PER_TOKEN = 3
 _SHORTEST = 256
-"""An answer that may have fewer tokens than this is not asked for."""
+"""The minimum length of an answer in tokens; shorter ones are not requested."""
 
 
 def context_tokens(state: GoalState, beside_bytes: int) -> int:
-    """Estimate the tokens of the next request: what the last turn had, and the bytes that came since."""
+    """Estimate the tokens of the next request: those of the last turn, plus later messages by their size."""
     newest = next((pair for pair in reversed(state.conversation.said) if not isinstance(pair[1], Message)), None)
     if newest is not None and isinstance(newest[1], ModelTurn) and newest[1].usage.total:
         since = [each for each in messages_of(state, newest[0] - 1) if not isinstance(each, ModelParts)]
@@ -26,7 +26,7 @@ def context_tokens(state: GoalState, beside_bytes: int) -> int:
 def affordable(
     state: GoalState, client: ModelClient, models: Sequence[str], settings: ModelSettings, context: int
 ) -> ModelSettings | LimitReached:
-    """Return settings whose longest answer fits into what is left, or the limit of which too little is left."""
+    """Return settings whose longest answer fits the limits, or the limit that is too low."""
     longest = settings.max_tokens or _SHORTEST
     if state.limits.tokens is not None:
         left = state.limits.tokens - state.used.tokens

@@ -1,4 +1,4 @@
-"""Estimates of tokens by the length of texts, where no provider has counted them."""
+"""Estimates of tokens from the length of texts, if the provider has not counted them."""
 
 from perdure.kernel.conversation.parts import Part, TextPart, ThinkingPart, TokenUsage, ToolCallPart
 from perdure.minds.model.ports import ModelMessage, ModelParts, ModelRequest, ToolResult, UserText
@@ -7,17 +7,17 @@ _BYTES_PER_TOKEN = 3
 
 
 def estimate_usage(request: ModelRequest, answer_bytes: int) -> TokenUsage:
-    """Return about how many tokens a request and its answer, or the beginning of it, have."""
+    """Return the estimated tokens of a request and its answer so far."""
     return TokenUsage(input=estimate_tokens(size_of(request)), output=estimate_tokens(answer_bytes), estimated=True)
 
 
 def estimate_tokens(size_bytes: int) -> int:
-    """Return about how many tokens a text of a size has."""
+    """Return the estimated tokens of a text of a size."""
     return -(-size_bytes // _BYTES_PER_TOKEN)
 
 
 def size_of(request: ModelRequest) -> int:
-    """Return about how many bytes of text a request has."""
+    """Return the estimated size of the texts of a request in bytes."""
     tools = sum(len(tool.name) + len(tool.description) + len(str(tool.parameters)) for tool in request.tools)
     return _bytes(request.system) + tools + sum(_message_size(message) for message in request.messages)
 

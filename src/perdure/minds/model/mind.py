@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 import orjson
 
+from perdure.errors import Invalid
+from perdure.kernel.calls.children import child_goal_id, child_name
 from perdure.kernel.calls.toolbox import Toolbox
 from perdure.kernel.conversation.answer_feed import AnswerFeed
 from perdure.kernel.conversation.conversation import MOST_FRUITLESS, is_answer, text_of
@@ -16,16 +18,18 @@ from perdure.kernel.events import Ask, Body, LimitReached, Termination, ToolCall
 from perdure.kernel.fold import ASSISTANT, MODEL, GoalState
 from perdure.kernel.mind import Proposal
 from perdure.kernel.tool import ToolSpec
-from perdure.minds.model.answer import Arriving, estimated, storable, turn_of
+from perdure.minds.model.answer import Arriving, estimated, turn_of
 from perdure.minds.model.budget import affordable, context_tokens, unknown_price
 from perdure.minds.model.ports import Delta, DeltaReset, ModelClient, ModelFailed, ModelRequest, ModelSettings
 from perdure.minds.model.prompt import Profile, prompt_of, settings_of, specs
 from perdure.minds.model.read_result import ReadResultTool
 from perdure.minds.model.request import bytes_of, messages_of
+from perdure.minds.model.results import attempts_to_make
 from perdure.minds.model.summaries import FULL, LONGEST_SUMMARY, range_of, summary_request
 from perdure.moments import iso
+from perdure.text.storable import without_surrogates
 
-_GO_ON = "continue"
+_CONTINUE = "continue"
 _STOP = "stop"
 
 
@@ -34,26 +38,26 @@ async def no_profile() -> Profile:
     return Profile()
 
 
-async def nothing_related() -> Sequence[Message]:
+async def nothing_related(text: str) -> Sequence[Message]:  # noqa: ARG001 (there is no memory)
     """Return no related records."""
     return ()
 
 
 @dataclass(frozen=True)
 class ModelHost:
-    """What the mind of one goal is given by the home that runs it."""
+    """The dependencies that a home provides to the mind of one goal."""
 
     client: ModelClient
     profile: Callable[[], Awaitable[Profile]] = no_profile
-    """Reads the bot, as it is now."""
-    related: Callable[[], Awaitable[Sequence[Message]]] = nothing_related
-    """Finds what the memory knows about the goal; asked when a goal begins."""
+    """Reads the current version of the bot."""
+    related: Callable[[str], Awaitable[Sequence[Message]]] = nothing_related
+    """Finds records of the memory that relate to the text or the first message of a goal, when it begins."""
     model: str | None = None
-    """The model from now on; None: as before."""
+    """The model for later requests; None: unchanged."""
 
 
 class ModelMind:
-    """Asks a model for each decision; see Mind. A recorded answer is never asked for again."""
+    """Asks a model for each decision; see Mind. A recorded answer is never requested again."""
 
     is_slow = True
 
@@ -71,11 +75,11 @@ class ModelMind:
         self._specs = {spec.name: spec for spec in specs(tools, is_chat=is_chat)}
         before = state.conversation.prompt
         recorded = before.model if before is not None else state.begun.mind.model
-        model = self._host.model or recorded or ""
+        model = self._host.model or state.conversation.chosen or recorded or ""
         window = self._host.client.context_window(model)
         prompt = prompt_of(state, await self._host.profile(), tools, model, window)
         is_begun = before is not None or state.conversation.turns > 0
-        opening: list[Body] = [] if is_begun else [*await self._host.related()]
+        opening: list[Body] = [] if is_begun else [*await self._host.related(_beginning(state))]
         if before is None or before.sha256 != prompt.sha256:
             opening.append(prompt)
         return opening
@@ -85,9 +89,9 @@ class ModelMind:
 
     async def decide(self, state: GoalState, now_us: int) -> Proposal:  # noqa: ARG002 (a model knows no time)
         """See Mind.decide."""
-        prompt = state.conversation.prompt
-        if state.open_calls or prompt is None or _is_idle(state):
-            return Proposal()
+        prompt, attempts = state.conversation.prompt, attempts_to_make(state)
+        if attempts or state.open_calls or prompt is None or _is_idle(state):
+            return Proposal(attempts)
         if (end := _end(state)) is not None:
             return Proposal(end=end)
         models = [prompt.model, *self._fallbacks(state)]
@@ -99,11 +103,13 @@ class ModelMind:
             return await self._request(state, prompt, models, allowed, context)
         except ModelFailed as failed:
             return Proposal(events=[_failure(failed)])
+        except Invalid as error:  # there is no such model or provider: another one is chosen by a resume
+            return Proposal(events=[_failure(_no_such_model(prompt.model, error))])
 
     def _allowed(
         self, state: GoalState, models: Sequence[str], settings: ModelSettings, context: int
     ) -> ModelSettings | Proposal:
-        """Return the settings that the limits allow, or what is decided instead of a request."""
+        """Return the settings that the limits allow, or a decision that replaces the request."""
         unpriced = unknown_price(state, self._host.client, models)
         asked = None if unpriced is None else _ask_price(state, unpriced)
         if asked is not None:
@@ -131,7 +137,7 @@ class ModelMind:
         )
 
     async def _ask(self, state: GoalState, request: ModelRequest) -> Proposal:
-        """Send a request, and return what its answer decides; what has arrived when it is cancelled is kept."""
+        """Send a request, and return the decision in its answer; after a cancel, record the partial answer."""
         number, arriving = state.conversation.turns + 1, Arriving()
         by = f"{MODEL}{state.begun.bot or ASSISTANT}"
         is_chat = bool(state.begun.mind.chat)
@@ -140,7 +146,7 @@ class ModelMind:
 
         def take(delta: Delta | DeltaReset) -> None:
             if isinstance(delta, Delta):
-                delta = Delta(delta.part, delta.kind, storable(delta.text), delta.offset)
+                delta = Delta(delta.part, delta.kind, without_surrogates(delta.text), delta.offset)
                 self._answers.add(delta.part, delta.kind, delta.text, delta.offset)
             else:
                 self._answers.reset()
@@ -161,10 +167,10 @@ class ModelMind:
         finally:
             self._answers.end()
         turn = turn_of(answer, number)
-        return self._proposal(replace(turn, request_sha256=digest), by, is_chat=is_chat)
+        return self._proposal(replace(turn, request_sha256=digest), by, state.goal_id, is_chat=is_chat)
 
-    def _proposal(self, turn: ModelTurn, by: str, *, is_chat: bool) -> Proposal:
-        """Return what a turn decides: its calls, or the end of a goal that it answers."""
+    def _proposal(self, turn: ModelTurn, by: str, goal_id: str, *, is_chat: bool) -> Proposal:
+        """Return the proposal of a turn: its calls, or the end of the goal with its answer."""
         calls = [part for part in turn.parts if isinstance(part, ToolCallPart)]
         if not calls:
             is_end = is_answer(turn) and not is_chat
@@ -179,6 +185,9 @@ class ModelMind:
             elif spec is None:
                 known = ", ".join(self._specs)
                 events += [call, _refused(part, f"There is no tool {part.tool!r}; known are {known}.")]
+            elif spec.starts_goal:
+                child = child_goal_id(goal_id, part.call_id, child_name(call.arguments))
+                actions.append(replace(call, child=child))
             else:
                 actions.append(call)
         effects = {self._specs[call.tool].effect for call in actions}
@@ -203,20 +212,26 @@ class ModelMind:
         """See Mind.take_abandoned. All its calls have an intent."""
         return ()
 
-    def environment(self, state: GoalState, call: ToolCall) -> Mapping[str, str]:  # noqa: ARG002 (a call of a model gets nothing of others)
+    def environment(self, state: GoalState, call: ToolCall) -> Mapping[str, str]:  # noqa: ARG002 (a call of a model has no environment)
         """See Mind.environment."""
         return {}
 
 
+def _beginning(state: GoalState) -> str:
+    """Return what a goal is about: its text, or the first message of a conversation, whose text is only a title."""
+    said = (each.text for _, each in state.conversation.said if isinstance(each, Message) and each.role == "user")
+    return next(said, state.begun.text)
+
+
 def _is_idle(state: GoalState) -> bool:
-    """Tell whether the next thing is not an answer of the model: a chat waits, or a guard ends the goal."""
+    """Return whether no answer is needed: a chat waits for a message, or a guard will end the goal."""
     if state.begun.mind.chat:
         return state.conversation.awaits_message
     return state.conversation.fruitless >= MOST_FRUITLESS
 
 
 def _end(state: GoalState) -> Termination | None:
-    """Return the end of a goal that is decided by what is recorded: by its last answer, or by a person."""
+    """Return the end of a goal that follows from its history: from its last answer, or from an abort."""
     aborted = [name for name, call in state.calls.items() if call.decision and call.decision.decision == "abort"]
     if aborted and state.calls[aborted[-1]].seq > state.reopened_seq:
         return Termination("failed", f"{aborted[-1]} was aborted.", steps=(state.calls[aborted[-1]].call.step,))
@@ -228,7 +243,7 @@ def _end(state: GoalState) -> Termination | None:
 
 
 def _ask_price(state: GoalState, model: str) -> Proposal | None:
-    """Ask a person whether to continue without a limit in money that can be held; None when that was answered."""
+    """Return the question whether to continue with an unknown price, or the end after a `stop`; None if continued."""
     step = f"price of {model}"
     asked = [call for call in state.calls.values() if call.call.step == step]
     answers = [call.decision.value for call in asked if call.decision is not None]
@@ -236,12 +251,17 @@ def _ask_price(state: GoalState, model: str) -> Proposal | None:
         return Proposal(end=Termination("blocked", f"The price of {model} is unknown."))
     if answers:
         return None
-    question = f"The price of {model} is unknown, so the limit of ${state.limits.usd:g} cannot be held. Continue?"
-    return Proposal([Ask(f"price.{len(asked) + 1}", step, question, (_GO_ON, _STOP))])
+    question = f"The price of {model} is unknown, so the limit of ${state.limits.usd:g} cannot be enforced. Continue?"
+    return Proposal([Ask(f"price.{len(asked) + 1}", step, question, (_CONTINUE, _STOP))])
 
 
 def _refused(part: ToolCallPart, why: str) -> ToolOutput:
     return ToolOutput(part.call_id, ok=False, error=ToolError("invalid", why))
+
+
+def _no_such_model(model: str, error: Invalid) -> ModelFailed:
+    provider = model.partition(":")[0]
+    return ModelFailed("rejected", error.detail, model=model, provider=provider, next="perdure model list")
 
 
 def _failure(failed: ModelFailed) -> ModelFailure:
@@ -249,7 +269,7 @@ def _failure(failed: ModelFailed) -> ModelFailure:
         failed.model,
         failed.provider,
         failed.failure_code,
-        storable(failed.message),
+        without_surrogates(failed.message),
         max(failed.attempts, 1),
         None if failed.retry_at_us is None else iso(failed.retry_at_us),
         failed.next,

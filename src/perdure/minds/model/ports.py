@@ -1,4 +1,4 @@
-"""The port between the mind and the providers of models: a request, the answer while it arrives, and its failure."""
+"""The port of clients of models: a request, the answer while it arrives, and its failure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -43,14 +43,14 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class UserText:
-    """What a person or the memory says, or the host of the model corrects."""
+    """A text from a person or the memory, or a correction."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ModelParts:
-    """An earlier answer. Each of its tool calls has exactly one result right after it."""
+    """An earlier answer. Each of its tool calls has exactly one result directly after it."""
 
     parts: Sequence[Part]
 
@@ -60,7 +60,7 @@ class ToolResult:
     """The result of a tool call of the last `ModelParts` before it."""
 
     call_id: str
-    """As in the `ToolCallPart`; its `opaque.id`, if that is of the same provider, is what the provider knows it by."""
+    """The id in the `ToolCallPart`. Its provider identifies the call by `opaque.id` instead."""
     tool: str
     content: str
     ok: bool = True
@@ -71,16 +71,16 @@ ModelMessage = UserText | ModelParts | ToolResult
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """How a model answers; None leaves it to the provider."""
+    """Settings of a request; None: the default of the provider."""
 
     temperature: float | None = None
     max_tokens: int | None = None
-    """The longest answer, its reasoning included."""
+    """The maximum length of the answer, including reasoning."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """All that a model is asked with. A client sends of each part only the `opaque` of the provider that it asks."""
+    """A request to a model. A client sends the `opaque` data of a part only to the provider that it comes from."""
 
     model: str
     """`provider:name`."""
@@ -104,41 +104,41 @@ class Delta:
     kind: Literal["text", "thinking", "arguments"]
     text: str
     offset: int
-    """How many code points of this part came before."""
+    """The position in the part, in code points."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeltaReset:
-    """The stream broke, and the answer begins anew: the deltas so far do not count."""
+    """The stream broke and the answer starts again: earlier deltas are invalid."""
 
 
 OnDelta = Callable[[Delta | DeltaReset], None]
-"""Called on the event loop of the request, in the order of arrival; it does not block and does not raise."""
+"""Called on the event loop of the request, in the order of arrival; must not block or raise."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """A whole answer. The `call_id` of its tool calls is empty: the mind names them."""
+    """A complete answer. The `call_id` of its tool calls is empty; the mind assigns it."""
 
     parts: Sequence[Part]
     finish_reason: FinishReason
-    """Never `interrupted`: an answer that was cancelled is not returned."""
+    """Never `interrupted`, because a cancelled answer is not returned."""
     usage: TokenUsage
     cost_usd: float | None
-    """None where the price is unknown; 0 for a model that runs on this machine."""
+    """None if the price is unknown; 0 for a model that runs on this machine."""
     model: str
-    """The model that has answered, `provider:name`: one of the fallbacks, if the first did not."""
+    """The model that answered, `provider:name`: the requested one or a fallback."""
     provider: str
     response_id: str | None = None
     duration_ms: int = 0
     first_token_ms: int | None = None
     attempts: int = 1
     truncated: bool = False
-    """Whether the client has read only the beginning of the answer."""
+    """Whether the client read only the beginning of the answer."""
 
 
 class ModelFailed(Unavailable):
-    """No model of a request has answered. The goal waits, and its next run asks again."""
+    """No model of a request has answered. The goal waits, and its next run retries."""
 
     def __init__(  # noqa: PLR0913 (each is a field of the event `model_failed`)
         self,
@@ -151,43 +151,43 @@ class ModelFailed(Unavailable):
         retry_at_us: int | None = None,
         next: str | None = None,  # noqa: A002 (as in the event)
     ) -> None:
-        super().__init__(message if next is None else f"{message} {next}")
+        super().__init__(message if next is None else f"{message.rstrip('.')}. Run `{next}`.")
         self.failure_code = code
         self.message = message
         self.model = model
         self.provider = provider
         self.attempts = attempts
         self.retry_at_us = retry_at_us
-        """When to ask again, in microseconds since 1970; None where only a person can fix it."""
+        """When to retry, in microseconds since 1970; None if a person must fix the cause."""
         self.next = next
         """The command that fixes it."""
 
 
 class ModelClient(Protocol):
-    """Asks models. One client serves all requests of a process, also several at once."""
+    """Sends requests to models. One client serves all requests of a process, also concurrent ones."""
 
     async def answer(self, request: ModelRequest, on_delta: OnDelta) -> ModelAnswer:
-        """Ask a model, and return its whole answer; what arrives is passed to `on_delta` before.
+        """Send a request, pass pieces of the answer to `on_delta`, and return the whole answer.
 
-        The client retries, waits and falls back within its deadlines. Cancelling ends the request at once and closes
-        its stream; the caller keeps what it was passed by then. Lone surrogates may be in any text: the caller
-        replaces them. Arguments that are not a JSON object, or nested too deep to read, are `arguments_text`.
+        The client retries, waits and uses fallbacks within its deadlines. Cancellation ends the request at once and
+        closes its stream. Texts may contain lone surrogates, which the caller must replace. Arguments that are not a
+        JSON object, or are nested too deep, are `arguments_text`.
 
-        Raises: ModelFailed; Invalid when no such model or setting exists.
+        Raises: ModelFailed; Invalid when the model or a setting does not exist.
         """
         ...
 
     def context_window(self, model: str) -> int:
-        """Return how many tokens a request and its answer have together at most: 8,192 where that is not known."""
+        """Return the maximum tokens of a request and its answer together; 8,192 if unknown."""
         ...
 
     def cost_usd(self, model: str, usage: TokenUsage) -> float | None:
-        """Return what tokens of a model cost; None where the price is unknown, 0 for a model of this machine.
+        """Return the cost of tokens; None if the price is unknown, 0 for a model on this machine.
 
-        A limit in US dollars is compared with the cost of the largest answer that a request allows.
+        A limit in US dollars is compared with the cost of the longest answer that a request allows.
         """
         ...
 
     async def close(self) -> None:
-        """End all requests and connections; nothing is asked any more."""
+        """End all requests and connections; no request may follow."""
         ...

@@ -40,6 +40,8 @@ class Profile:
     system: str = ASSISTANT
     settings: Mapping[str, Any] = field(default_factory=dict)
     """`temperature` and `max_tokens`, where the bot says so."""
+    notes: str = ""
+    """What the bot has pinned for itself; data, which stands after all rules."""
 
 
 def prompt_of(state: GoalState, profile: Profile, tools: Toolbox, model: str, window: int) -> Prompt:
@@ -50,7 +52,8 @@ def prompt_of(state: GoalState, profile: Profile, tools: Toolbox, model: str, wi
     settings: dict[str, Any] = {"max_tokens": longest}
     if given.get("temperature") is not None:
         settings["temperature"] = given["temperature"]
-    system = "\n\n".join([profile.system.strip(), _CHAT if mind.chat else _RUN, _RULES])
+    parts = [profile.system.strip(), _CHAT if mind.chat else _RUN, _RULES, profile.notes]
+    system = "\n\n".join(part for part in parts if part)
     described = tuple(_described(spec, tools) for spec in specs(tools, is_chat=bool(mind.chat)))
     content = [model, system, described, settings]
     digest = hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()

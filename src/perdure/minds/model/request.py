@@ -1,4 +1,4 @@
-"""The messages of a request, made of the transcript of a goal."""
+"""Builds the messages of a request from the transcript of a goal."""
 
 from collections.abc import Iterator, Sequence
 
@@ -19,7 +19,7 @@ _CONTINUE = "Your answer was interrupted. Continue."
 
 
 def messages_of(state: GoalState, after: int = 0) -> list[ModelMessage]:
-    """Return what a model is sent of a goal; with `after`, only what came after an event."""
+    """Return the messages of a request; with `after`, only those after an event."""
     messages: list[ModelMessage] = [] if after or state.begun.mind.chat else [UserText(state.begun.text)]
     for seq, said in visible(state):
         if seq > after:
@@ -32,26 +32,26 @@ def messages_of(state: GoalState, after: int = 0) -> list[ModelMessage]:
 
 
 def visible(state: GoalState) -> Iterator[tuple[int, Said]]:
-    """Give what was said, with each summary in the place of what it summarises."""
+    """Yield the conversation with the last summary instead of the events that it summarises."""
     said = state.conversation.said
     summaries = [each for _, each in said if isinstance(each, TranscriptSummary)]
     if not summaries:
         yield from said
         return
     last = summaries[-1]
-    is_given = False
+    is_yielded = False
     for seq, each in said:
         if isinstance(each, TranscriptSummary):
             continue
-        if seq >= last.from_seq and not is_given:
+        if seq >= last.from_seq and not is_yielded:
             yield last.from_seq, last
-            is_given = True
+            is_yielded = True
         if not last.from_seq <= seq <= last.to_seq:
             yield seq, each
 
 
 def sent(state: GoalState, said: Said) -> Sequence[ModelMessage]:
-    """Return what a model is sent of a message, a turn with its results, or a summary."""
+    """Return the messages for a message, a turn with its results, or a summary."""
     match said:
         case Message(role="user", text=text):
             return [UserText(text)]
@@ -64,7 +64,7 @@ def sent(state: GoalState, said: Said) -> Sequence[ModelMessage]:
 
 
 def _sent_turn(state: GoalState, turn: ModelTurn) -> list[ModelMessage]:
-    """Return a turn with the results of its calls; one that was voided, or says nothing, is left out."""
+    """Return a turn with the results of its calls; without it if it was voided or is empty."""
     if is_voided(state, turn):
         return []
     sent: list[ModelMessage] = [ModelParts(turn.parts)] if turn.parts else []
@@ -75,7 +75,7 @@ def _sent_turn(state: GoalState, turn: ModelTurn) -> list[ModelMessage]:
 
 
 def bytes_of(messages: Sequence[ModelMessage]) -> int:
-    """Return about how many bytes messages have."""
+    """Return the estimated size of messages in bytes."""
     return sum(_bytes(each) for each in messages)
 
 

@@ -1,4 +1,4 @@
-"""Summaries of a long conversation: what is summarised, and the request for it."""
+"""Summaries of long conversations: the range to summarise, and the request."""
 
 from perdure.kernel.conversation.messages import Message, ModelTurn, TranscriptSummary
 from perdure.kernel.fold import GoalState
@@ -17,7 +17,7 @@ from perdure.minds.model.request import sent, visible
 FULL = 0.8
 """The part of the window at which the oldest turns are summarised."""
 LONGEST_SUMMARY = 1024
-"""How many tokens a summary has at most."""
+"""The maximum length of a summary in tokens."""
 _KEPT_TURNS = 4
 _LONGEST_RESULT = 2000
 _SYSTEM = (
@@ -28,9 +28,9 @@ _SYSTEM = (
 
 
 def range_of(state: GoalState) -> tuple[int, int] | None:
-    """Return the first and the last event to summarise; None when there is nothing that may be.
+    """Return the first and the last event to summarise; None if there are none.
 
-    The first message and the last four turns stay. A range ends before a turn, so no turn loses its results.
+    The first message and the last four turns are kept. A range ends before a turn, so no turn loses its results.
     """
     said = state.conversation.said
     turns = [seq for seq, each in said if isinstance(each, ModelTurn)]
@@ -47,7 +47,7 @@ def range_of(state: GoalState) -> tuple[int, int] | None:
 
 
 def _first_seq(state: GoalState) -> int:
-    """Return the event of the first message, which stays."""
+    """Return the event of the first message, which is kept."""
     if not state.begun.mind.chat:
         return 1
     firsts = (seq for seq, each in state.conversation.said if isinstance(each, Message) and each.role == "user")

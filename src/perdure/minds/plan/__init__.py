@@ -1,1 +1,1 @@
-"""Plans: a YAML file of steps that need each other, and the mind that runs it."""
+"""Plans: a YAML file of steps with dependencies, and the mind that runs it."""

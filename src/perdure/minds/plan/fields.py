@@ -1,4 +1,4 @@
-"""The readers of single values in a plan: each takes a node and returns a value, or raises Wrong with a sentence."""
+"""Readers of single values in a plan: each converts a node to a value, or raises Wrong with a message."""
 
 import math
 import re
@@ -10,14 +10,14 @@ from typing import Any, TypeVar
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from perdure.kernel.events import Effect
-from perdure.minds.durations import (
+from perdure.minds.plan.plan import LEFT_OUT, OUT_PREFIX, Ending, Pause
+from perdure.minds.plan.yaml_text import Wrong, is_null, is_plain, kind_of, pairs
+from perdure.minds.shell_words import split_words
+from perdure.text.durations import (
     duration_s,
     read_duration_s,
     read_timeout_s,
 )
-from perdure.minds.plan.plan import LEFT_OUT, OUT_PREFIX, Ending, Pause
-from perdure.minds.plan.yaml_text import Wrong, is_null, is_plain, kind_of, pairs
-from perdure.minds.shell_words import split_words
 
 MAX_ID = 64
 
@@ -35,14 +35,14 @@ T = TypeVar("T")
 
 
 def text(node: Node) -> str:
-    """Read a scalar as it is written: `5`, `true` and `no` are text where text is wanted."""
+    """Read a scalar as text: `5`, `true` and `no` are text if text is expected."""
     if not isinstance(node, ScalarNode) or is_null(node):
         raise Wrong(node, f"Expected a text, found {kind_of(node)}.")
     return str(node.value)
 
 
 def filled_text(node: Node) -> str:
-    """Read a text that says something."""
+    """Read a text that is not blank."""
     found = text(node)
     if not found.strip():
         raise Wrong(node, "Expected a text, found an empty one.")
@@ -55,7 +55,7 @@ def step_id(node: Node) -> str:
     if len(found) > MAX_ID or not _ID.fullmatch(found):
         raise Wrong(
             node,
-            f"{found[: MAX_ID + 1]!r} cannot be an id: it is 1 to {MAX_ID} lower-case letters, digits, '-' or '_'.",
+            f"{found[: MAX_ID + 1]!r} is not a valid id: use 1 to {MAX_ID} lower-case letters, digits, '-' or '_'.",
         )
     return found
 
@@ -66,30 +66,30 @@ def texts(node: Node) -> tuple[str, ...]:
 
 
 def distinct_texts(node: Node) -> tuple[str, ...]:
-    """Read a list in which nothing stands twice."""
+    """Read a list of distinct texts."""
     found: dict[str, None] = {}
     for item in _items(node):
         if (word := text(item)) in found:
-            raise Wrong(item, f"{word!r} stands in this list twice.")
+            raise Wrong(item, f"{word!r} is in this list twice.")
         found[word] = None
     return tuple(found)
 
 
 def options(node: Node) -> tuple[str, ...]:
-    """Read what a person may answer."""
+    """Read the options of a question."""
     found = distinct_texts(node)
     if not found:
-        raise Wrong(node, "A list of options needs at least one; leave it out to take any answer.")
+        raise Wrong(node, "A list of options needs at least one; omit it to accept any answer.")
     return found
 
 
 def effect(node: Node) -> Effect:
-    """Read what running a step twice would do."""
+    """Read the effect of a step."""
     return _one_of(node, _EFFECTS)
 
 
 def ending(node: Node) -> Ending:
-    """Read how a step may end."""
+    """Read the expected end of a step."""
     return _one_of(node, _ENDINGS)
 
 
@@ -101,14 +101,14 @@ def boolean(node: Node) -> bool:
 
 
 def count(node: Node) -> int:
-    """Read how many times."""
+    """Read a number of repetitions."""
     if not is_plain(node) or not _INTEGER.fullmatch(node.value) or len(node.value) > 4 or int(node.value) < 0:
         raise Wrong(node, f"Expected a whole number from 0 to 9999, found {kind_of(node)}.")
     return int(node.value)
 
 
 def attempts(node: Node) -> int:
-    """Read a number of attempts, with the first."""
+    """Read a number of attempts, including the first."""
     found = count(node)
     if found == 0:
         raise Wrong(node, "Expected at least 1: the first attempt counts too.")
@@ -129,7 +129,7 @@ def duration(node: Node) -> float:
 
 
 def timeout(node: Node) -> float:
-    """Read a duration in which something can happen."""
+    """Read a duration that is not zero."""
     return _seconds(node, read_timeout_s)
 
 
@@ -151,14 +151,14 @@ def pause(node: Node) -> Pause:
         message = f"Expected a duration such as 10s or a time such as 2030-01-31T08:00:00Z, found {kind_of(node)}."
         raise Wrong(node, message) from None
     if moment.tzinfo is None:
-        raise Wrong(node, f"{kind_of(node)} does not say in which time zone; end it with Z or an offset like +02:00.")
+        raise Wrong(node, f"{kind_of(node)} has no time zone; end it with Z or an offset like +02:00.")
     if not _EPOCH.year < moment.year < 9999:
         raise Wrong(node, f"Expected a time between 1971 and 9998, found {kind_of(node)}.")
     return Pause(until_us=(moment - _EPOCH) // timedelta(microseconds=1))
 
 
 def argv(node: Node, *, is_shell: bool = False) -> tuple[str, ...]:
-    """Read a command: a list, or one text that is split like a shell would; for sh, one text that is not."""
+    """Read a command: a list, or a text that is split like in a shell; with `is_shell`, one text for sh."""
     if is_shell:
         if not isinstance(node, ScalarNode):
             raise Wrong(node, "With shell: true the command is one text, not a list.")
@@ -181,7 +181,7 @@ def environment(node: Node) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, (key, value) in pairs(node, "env").items():
         if not _ENV_NAME.fullmatch(name):
-            raise Wrong(key, f"{name!r} cannot be the name of an environment variable.")
+            raise Wrong(key, f"{name!r} is not a valid name of an environment variable.")
         if name.startswith(OUT_PREFIX) or name in _OURS:
             raise Wrong(key, f"{name!r} is set by Perdure itself; choose another name.")
         found[name] = text(value)
@@ -189,7 +189,7 @@ def environment(node: Node) -> dict[str, str]:
 
 
 def inner_folder(node: Node) -> str:
-    """Read a folder inside the goal's own; whether an absolute one lies there is known when the goal is started."""
+    """Read a folder inside that of the goal; an absolute one is checked when the goal is started."""
     found = filled_text(node)
     if found.startswith("/"):
         return found

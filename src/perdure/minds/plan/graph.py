@@ -1,4 +1,4 @@
-"""What steps say about each other: names that are there, needs without cycles, conditions on needs."""
+"""Checks the relations between steps: unique names, existing needs, no cycles, conditions only on needs."""
 
 from collections.abc import Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
@@ -7,11 +7,11 @@ from perdure.minds.plan.plan import Condition, PlanStep, Question
 from perdure.minds.plan.yaml_text import Fields, Problems, did_you_mean, line_of
 
 Draft = tuple[PlanStep, Fields]
-"""A step that was read, and where it stands in the file."""
+"""A step with its place in the file."""
 
 
 class Graph:
-    """Steps that were checked, and which need which."""
+    """Checked steps and their dependencies."""
 
     def __init__(self, steps: Sequence[PlanStep]) -> None:
         self.steps = {step.id: step for step in steps}
@@ -22,7 +22,7 @@ class Graph:
                 self.dependants[need].append(step)
 
     def all_needs(self, name: str) -> list[str]:
-        """Return what a step needs, and what that needs, each once: the nearest first."""
+        """Return the direct and indirect needs of a step, each once, the nearest first."""
         found, ahead = {name}, [name]
         for step in ahead:
             for need in self.steps[step].needs:
@@ -33,7 +33,7 @@ class Graph:
 
 
 def check_graph(drafts: Sequence[Draft], problems: Problems) -> None:
-    """Note everything that is wrong between the steps."""
+    """Add all problems in the relations between steps."""
     named = [(step, fields) for step, fields in drafts if step.id]
     _check_names(named, problems)
     known = {step.id: step for step, _ in named}
@@ -51,7 +51,7 @@ def _check_names(drafts: Sequence[Draft], problems: Problems) -> None:
         if step.id in by_id:
             problems.add(line, f"There are two steps {step.id!r}; the other is on line {by_id[step.id]}.")
         elif step.out_name in by_out:
-            problems.add(line, f"Steps {by_out[step.out_name]!r} and {step.id!r} would both give {step.out_name}.")
+            problems.add(line, f"Steps {by_out[step.out_name]!r} and {step.id!r} would both set {step.out_name}.")
         by_id.setdefault(step.id, line)
         by_out.setdefault(step.out_name, step.id)
 
@@ -73,9 +73,9 @@ def _check_condition(step: PlanStep, fields: Fields, known: Mapping[str, PlanSte
         _check_answer(step, condition, fields, known, problems)
         return
     if condition.step in known:
-        sentence = f"The if of step {step.id!r} looks at {condition.step!r}; add that to its needs."
+        sentence = f"The if of step {step.id!r} refers to {condition.step!r}; add that to its needs."
     else:
-        sentence = f"The if of step {step.id!r} looks at {condition.step!r}, which is not a step"
+        sentence = f"The if of step {step.id!r} refers to {condition.step!r}, which is not a step"
         sentence += did_you_mean(condition.step, [*known])
     problems.add(fields.line_of("if"), sentence)
 
@@ -83,16 +83,16 @@ def _check_condition(step: PlanStep, fields: Fields, known: Mapping[str, PlanSte
 def _check_answer(
     step: PlanStep, condition: Condition, fields: Fields, known: Mapping[str, PlanStep], problems: Problems
 ) -> None:
-    """Report an `if` on an answer that is not an option; a step that could not be read may be anything."""
+    """Report an `if` on an answer that is not an option; a step that could not be read is not checked."""
     work = known[condition.step].work if condition.step in known else None
     if condition.answer is None or work is None:
         return
-    looks = f"The if of step {step.id!r} looks at the answer"
+    refers = f"The if of step {step.id!r} refers to the answer"
     if not isinstance(work, Question):
-        problems.add(fields.line_of("if"), f"{looks} to {condition.step!r}, which asks nothing; use 'is'.")
+        problems.add(fields.line_of("if"), f"{refers} to {condition.step!r}, which is not a question; use 'is'.")
     elif work.options is not None and condition.answer not in work.options:
         known_answers = ", ".join(work.options)
-        sentence = f"{looks} {condition.answer!r}; {condition.step!r} has the options {known_answers}."
+        sentence = f"{refers} {condition.answer!r}; {condition.step!r} has the options {known_answers}."
         problems.add(fields.line_of("if"), sentence)
 
 

@@ -1,4 +1,4 @@
-"""The mind of a plan: which steps are ready, which are skipped, and when the goal is over."""
+"""The mind of a plan: decides which steps start, which are skipped, and when the goal ends."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
@@ -11,7 +11,7 @@ from perdure.kernel.ports import GoalState
 from perdure.minds.plan.graph import Graph
 from perdure.minds.plan.plan import Exec, Pause, Plan, PlanStep, Question, UseTool
 from perdure.minds.plan.progress import Progress
-from perdure.minds.plan.step_env import handed
+from perdure.minds.plan.step_env import fit_variables
 from perdure.minds.step_status import Standing, call_id, is_running
 from perdure.moments import iso
 
@@ -19,9 +19,9 @@ from perdure.moments import iso
 class PlanMind:
     """Decides by the plan and the state alone; see Mind.
 
-    A failed step lets begun ones come to their end, retries included, and starts only steps whose `if` asks for a
-    failure: one that asks for a skipped step is not among them, because a failure skips what would have run.
-    A question or a pause that is no longer needed does not keep a failed goal from ending.
+    After a failed step, running steps continue to their end, including retries, and only steps whose `if` expects a
+    failure are started. A step that expects a skipped step is not started, because a failure also skips steps that
+    would have run otherwise. A failed goal does not wait for questions and pauses that no step needs.
     """
 
     is_slow = False
@@ -43,8 +43,8 @@ class PlanMind:
 
     async def decide(self, state: GoalState, now_us: int) -> Proposal:
         """See Mind.decide."""
-        progress = self._look(state)
-        progress.give_up_late(now_us)
+        progress = self._update(state)
+        progress.fail_late(now_us)
         running = sum(is_running(call) for call in state.open_calls.values())
         if progress.is_aborted:
             return Proposal() if running else Proposal(end=_end(progress.found))
@@ -62,29 +62,29 @@ class PlanMind:
 
     def environment(self, state: GoalState, call: ToolCall) -> Mapping[str, str]:
         """Return the outputs of the steps that the call's step needs, directly or through others, nearest first."""
-        given = self._look(state).given
-        return handed([given[need] for need in self._graph.all_needs(call.step) if need in given])
+        outputs = self._update(state).outputs
+        return fit_variables([outputs[need] for need in self._graph.all_needs(call.step) if need in outputs])
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """The absolute folders that the plan names for its programs."""
+        """The absolute working folders of steps in the plan."""
         named = [step.work.cwd or "" for step in self._steps if isinstance(step.work, Exec)]
         return tuple(folder for folder in named if folder.startswith("/"))
 
     @property
     def tools(self) -> frozenset[str]:
-        """The tools that the plan names."""
+        """The names of the tools in the plan."""
         return frozenset(step.work.tool for step in self._steps if isinstance(step.work, UseTool))
 
-    def _look(self, state: GoalState) -> Progress:
-        """Return where the steps stand; only another state than before is looked at as a whole."""
+    def _update(self, state: GoalState) -> Progress:
+        """Return the progress of the steps; it is computed from the start only for another state object."""
         if self._progress is None or self._progress.state is not state:
             self._progress = Progress(self._graph, state)
-        self._progress.look()
+        self._progress.update()
         return self._progress
 
     def _begin(self, progress: Progress, free: int, now_us: int) -> Proposal:
-        """Begin all that is ready, in the order of the file, as far as there are free slots for tools."""
+        """Start ready steps in the order of the file; tools only while there are free slots."""
         waiting = {at: progress.found[self._steps[at].id].due_us(now_us) for at in progress.again}
         wakes = [moment for moment in waiting.values() if moment > now_us]
         due = [at for at, moment in waiting.items() if moment <= now_us]

@@ -1,4 +1,4 @@
-"""What a plan is once it has been read: frozen values, all of them checked."""
+"""A plan as frozen, validated values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ Ending = Literal["done", "failed", "skipped"]
 
 OUT_PREFIX = "PERDURE_OUT_"
 LEFT_OUT = "PERDURE_LEFT_OUT"
-"""Names the variables that were too much together."""
+"""The variable with the names of outputs that were omitted because of their total size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Wait for a number of seconds or until a moment; exactly one of the two is given."""
+    """Wait for a number of seconds or until a moment; exactly one of the two is set."""
 
     seconds: float | None = None
     until_us: int | None = None
@@ -50,12 +50,12 @@ class UseTool:
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
-Work = Exec | Question | Pause | UseTool
+StepWork = Exec | Question | Pause | UseTool
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """How a needed step must have ended; with an answer, it is a question that must have been answered so."""
+    """The expected end of a needed step; with an answer, the expected answer of a question."""
 
     step: str
     ending: Ending = "done"
@@ -67,7 +67,7 @@ class PlanStep:
     """One step of a plan."""
 
     id: str
-    work: Work
+    work: StepWork
     needs: tuple[str, ...] = ()
     effect: Effect = "once"
     retry: Retry = NO_RETRY
@@ -75,7 +75,7 @@ class PlanStep:
 
     @property
     def is_tool(self) -> bool:
-        """Whether it takes one of the slots for what runs at the same time."""
+        """Whether it occupies one of the slots for concurrent tools."""
         return isinstance(self.work, Exec | UseTool)
 
     @property
@@ -84,7 +84,7 @@ class PlanStep:
 
     @property
     def out_name(self) -> str:
-        """The environment variable in which later steps find this one's output."""
+        """The environment variable with the output of this step for later steps."""
         return OUT_PREFIX + self.id.upper().replace("-", "_")
 
 

@@ -1,4 +1,4 @@
-"""Plan files: a YAML text becomes a checked Plan, or is refused with every problem and its line."""
+"""Parses plan files: returns a validated Plan, or raises all problems with their lines."""
 
 from functools import partial
 from typing import Any
@@ -15,8 +15,8 @@ from perdure.minds.plan.plan import (
     Plan,
     PlanStep,
     Question,
+    StepWork,
     UseTool,
-    Work,
 )
 from perdure.minds.plan.retry_keys import read_retry
 from perdure.minds.plan.yaml_text import MAX_BYTES, Fields, Problems, compose, kind_of, line_of
@@ -38,7 +38,7 @@ ONLY_FOR = {
     "retry": ("exec", "tool"),
     **dict.fromkeys(("check", "timeout", "env", "cwd", "shell"), ("exec",)),
 }
-"""Keys that only some kinds of step can honour; elsewhere they are refused rather than ignored."""
+"""Keys that only some kinds of step support; other kinds reject them."""
 
 
 def plan_text(content: bytes, name: str) -> str:
@@ -55,9 +55,9 @@ def plan_text(content: bytes, name: str) -> str:
 
 
 def parse_plan(text: str, name: str, *, is_stored: bool = False) -> Plan:
-    """Read a plan; `name` is the file that messages name. One that is stored with a goal may have keys of older plans.
+    """Parse a plan; `name` is the file name in messages. One that is stored with a goal may have keys of older plans.
 
-    Raises: Invalid with every problem that was found.
+    Raises: Invalid, with all problems.
     """
     problems = Problems(name)
     top = Fields(compose(text, name), "A plan", ("goal", "steps"), problems)
@@ -96,7 +96,7 @@ def _draft(node: Node, problems: Problems, *, is_stored: bool) -> Draft:
 
 
 def _title(node: Node) -> str:
-    """Call a step by its id, whether that can be one or not."""
+    """Return the name of a step in messages: with its id, even if that is not valid."""
     pairs = node.value if isinstance(node, MappingNode) else []
     ids = [value.value for key, value in pairs if key.value == "id" and isinstance(value, ScalarNode) and value.value]
     return f"Step {ids[0][: read.MAX_ID]!r}" if ids else "A step"
@@ -106,8 +106,8 @@ def _inner(node: Node, key: str, known: tuple[str, ...], of: Fields) -> Fields:
     return Fields(node, f"{key!r} of {of.name}", known, of.problems)
 
 
-def _work(fields: Fields) -> Work | Any:
-    """Read what a step does; what comes back when that cannot be told is never used, because the plan is refused."""
+def _work(fields: Fields) -> StepWork | Any:
+    """Read the work of a step. After a problem, the returned value is not used, because the plan is rejected."""
     given = [key for key in WORKS if key in fields.nodes]
     if not fields.is_readable:
         return None

@@ -1,4 +1,4 @@
-"""What a plan says of its steps, for those who look at a goal and do not run it."""
+"""The steps of a plan in a goal, for observers that do not run it."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -14,24 +14,24 @@ from perdure.minds.step_status import Standing, call_id, standing
 
 
 def standings(state: GoalState) -> Mapping[str, Standing]:
-    """Return where each step of a plan stands, in the order of the file; nothing for any other goal."""
+    """Return the standing of each step of a plan, in the order of the file; nothing for any other goal."""
     graph = _graph_of(state)
     if graph is None:
         return {}
     progress = Progress(graph, state)
-    progress.look()
-    progress.give_up_late(state.updated_us)
+    progress.update()
+    progress.fail_late(state.updated_us)
     return progress.found
 
 
 def next_try_us(state: GoalState, call: CallState) -> int | None:
-    """Return when the step of a call that failed is tried again, if it is."""
+    """Return the time of the next attempt after a failed call, if there is one."""
     graph = _graph_of(state)
     step = graph.steps.get(call.call.step) if graph is not None else None
     if step is None or state.termination is not None or call.ended_us is None or not isinstance(call.call, ToolCall):
         return None
     if call_id(step.id, call.call.attempt + 1) in state.calls:
-        return None  # it was tried again
+        return None  # the next attempt was made
     found = standing(state, step.id, step.retry, after=call.call.attempt)
     is_due = found.status == "again" and found.last is call and found.wait_us > 0
     return call.ended_us + found.wait_us if is_due else None
@@ -47,4 +47,4 @@ def _graph(text: str) -> Graph | None:
     try:
         return Graph(parse_plan(text, "plan", is_stored=True).steps)
     except Invalid:
-        return None  # it is of a version that read plans in another way
+        return None  # the plan is of a version with other rules

@@ -1,4 +1,4 @@
-"""Where all steps of a plan stand, kept up to date: a look costs what is new in the state, not what is in the plan."""
+"""The progress of the steps of a plan, updated incrementally: an update costs only what is new in the state."""
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator
@@ -13,13 +13,13 @@ from perdure.minds.plan.step_env import Variable, variable
 from perdure.minds.step_status import PENDING, READY, SKIPPED, Standing, standing
 
 Positions = list[int]
-"""Steps by their place in the file, in that order."""
+"""Indexes of steps in the file, sorted."""
 
 
 class Progress:
-    """The standings of one goal's steps. All of it follows from the state; made anew, it says the same.
+    """The standings of the steps of one goal. They depend only on the state, so they can be recomputed at any time.
 
-    What is settled stays settled, so that each step and each need is walked at most once in the life of a goal.
+    A settled step stays settled, so each step and each need is visited at most once in the life of a goal.
     """
 
     def __init__(self, graph: Graph, state: GoalState) -> None:
@@ -28,8 +28,8 @@ class Progress:
         self.ready_tools: Positions = []
         self.ready_others: Positions = []
         self.again: Positions = []
-        self.given: dict[str, Variable] = {}
-        """What those that need a step see of it."""
+        self.outputs: dict[str, Variable] = {}
+        """The outputs of steps, as variables for the steps that need them."""
         self.is_failing = False
         self.is_aborted = False
         self._graph = graph
@@ -45,25 +45,25 @@ class Progress:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left to do; a failed goal does not wait for questions and pauses that no step needs."""
+        """Whether all steps are settled; a failed goal does not wait for questions and pauses that no step needs."""
         return self._unsettled == (sum(map(self._only_waits, self._open)) if self.is_failing else 0)
 
-    def look(self) -> None:
-        """Take in what has happened since the last look."""
+    def update(self) -> None:
+        """Apply the changes of the state since the last update."""
         touched = self._open | {step for step in self._new_steps() if step in self.found}
         was_failing = self.is_failing
         for name in touched:
             before = self.found[name]
             now = standing(self.state, name, self._graph.steps[name].retry, after=before.attempt)
             if now.last is not before.last:
-                self._put(name, self._until_wanted(name, now))
-        self._tell_all(was_failing=was_failing)
+                self._put(name, self._pend_if_early(name, now))
+        self._propagate_all(was_failing=was_failing)
 
-    def give_up_late(self, now_us: int) -> None:
-        """Fail the steps whose next attempt was not begun before the deadline of their policy.
+    def fail_late(self, now_us: int) -> None:
+        """Fail the steps whose next attempt did not begin before the deadline of their retry policy.
 
-        A call that began after the deadline counts as the clock does: it may have been begun because of the failure,
-        which must not be undone when the clock was set back.
+        The start of any call after the deadline counts like the clock: that call may have been started because of the
+        failure, which must not be undone if the clock is set back.
         """
         limited = [name for name in (self._names[at] for at in self.again) if self.found[name].until_us is not None]
         if not limited:
@@ -73,10 +73,10 @@ class Progress:
         for name in limited:
             if self.found[name].is_too_late(latest_us):
                 self._put(name, replace(self.found[name], status="failed"))
-        self._tell_all(was_failing=was_failing)
+        self._propagate_all(was_failing=was_failing)
 
-    def _until_wanted(self, name: str, now: Standing) -> Standing:
-        """Let a reopened step that asks for a failure wait until there is one again: it may not be wanted any more."""
+    def _pend_if_early(self, name: str, now: Standing) -> Standing:
+        """Return a reopened step that expects a failure as pending, until there is a failure again."""
         is_early = now.is_reopened and self._graph.steps[name].asks_for_failure
         return replace(now, status="pending") if is_early else now
 
@@ -102,7 +102,7 @@ class Progress:
         self.is_failing = self.is_failing or now.status == "failed"
         self.is_aborted = self.is_aborted or now.is_aborted
         if now.status != "skipped" and self._graph.dependants[name]:
-            self.given[name] = variable(self._graph.steps[name].out_name, now.output)
+            self.outputs[name] = variable(self._graph.steps[name].out_name, now.output)
 
     def _unlist(self, name: str, before: Standing) -> None:
         self._open.discard(name)
@@ -116,24 +116,24 @@ class Progress:
         return self.ready_tools if self._graph.steps[name].is_tool else self.ready_others
 
     def _start_no_more(self) -> None:
-        """Skip what was not begun, except what asks for a failure."""
+        """Skip all steps that were not started, except those that expect a failure."""
         for name, step in self._graph.steps.items():
             if self.found[name].status in {"pending", "ready"} and not step.asks_for_failure:
                 self._put(name, SKIPPED)
 
-    def _tell_all(self, *, was_failing: bool) -> None:
-        """Tell all that need them about steps that have just ended; when the first has failed, begin nothing new."""
+    def _propagate_all(self, *, was_failing: bool) -> None:
+        """Update the dependants of steps that have just ended; after the first failure, skip steps first."""
         if self.is_failing and not was_failing:
             self._start_no_more()
         while self._news:
-            self._tell(self._news.pop())
+            self._propagate(self._news.pop())
 
-    def _tell(self, name: str) -> None:
-        """Tell those that need a step how it has ended: it must be as their `if` says, or else done."""
+    def _propagate(self, name: str) -> None:
+        """Make dependants of an ended step ready or skipped, depending on their `if`; the default is done."""
         for step in self._graph.dependants[name]:
             if self.found[step.id].status != "pending":
                 continue
-            if not _is_wanted(self.found[name], step.condition if _looks_at(step, name) else None):
+            if not _is_wanted(self.found[name], step.condition if _refers_to(step, name) else None):
                 self._put(step.id, replace(self.found[step.id], status="skipped"))
                 continue
             self._missing[step.id] -= 1
@@ -145,7 +145,7 @@ class Progress:
         return last is not None and not isinstance(last.call, ToolCall)
 
 
-def _looks_at(step: PlanStep, need: str) -> bool:
+def _refers_to(step: PlanStep, need: str) -> bool:
     return step.condition is not None and step.condition.step == need
 
 

@@ -1,4 +1,4 @@
-"""The `retry` of a step in a plan: the same keys as in a flow, and the keys that stored plans of older goals have."""
+"""Reads the `retry` of a step in a plan: with the keys of a flow, and the former keys of stored plans."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -29,7 +29,7 @@ _READERS: Mapping[str, Callable[[Node], Any]] = {
 
 
 def read_retry(node: Node, of: Fields, *, is_stored: bool) -> Retry:
-    """Read the retry policy of a step. The plan of a goal that is stored may have the keys `times` and `wait`.
+    """Read the retry policy of a step. A stored plan may have the former keys `times` and `wait`.
 
     Raises: Wrong; other problems are added to those of the step.
     """

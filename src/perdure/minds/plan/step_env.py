@@ -1,4 +1,4 @@
-"""What a step gets to see of the steps that it needs: their outputs, as variables of the environment."""
+"""The outputs of needed steps as environment variables of a step."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ import orjson
 from perdure.minds.plan.plan import LEFT_OUT
 
 OUT_BYTES = 32 * 1024
-"""The most that one output may have."""
+"""The maximum size of one output."""
 ALL_OUT_BYTES = 512 * 1024
-"""The most that all may have: half of what the strictest system lets through, arguments and the rest included."""
+"""The maximum size of all outputs: half of the strictest system limit for arguments and environment."""
 _ENTRY_BYTES = 16
-"""What a variable costs beside its name and its text."""
+"""The overhead of a variable in addition to its name and text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """An output as a later step sees it."""
+    """An output as an environment variable."""
 
     name: str
     text: str
@@ -26,16 +26,16 @@ class Variable:
 
 
 def variable(name: str, output: Any) -> Variable:
-    """Make a variable of an output, so far as it fits."""
+    """Return an output as a variable, shortened if necessary."""
     text = shortened(as_text(output))
     return Variable(name, text, len(name) + len(text.encode()) + _ENTRY_BYTES)
 
 
-def handed(outputs: Sequence[Variable]) -> Mapping[str, str]:
-    """Return as many as fit, each whole or not at all, the first given first; a variable names those left out."""
+def fit_variables(outputs: Sequence[Variable]) -> Mapping[str, str]:
+    """Return the outputs that fit the total limit, in order; LEFT_OUT has the names of the omitted ones."""
     if sum([each.size for each in outputs]) <= ALL_OUT_BYTES:
         return {each.name: each.text for each in outputs}
-    given: dict[str, str] = {}
+    kept: dict[str, str] = {}
     left_out: list[str] = []
     room = ALL_OUT_BYTES
     for each in outputs:
@@ -43,12 +43,12 @@ def handed(outputs: Sequence[Variable]) -> Mapping[str, str]:
             left_out.append(each.name)
         else:
             room -= each.size
-            given[each.name] = each.text
-    return given | {LEFT_OUT: shortened(" ".join(left_out))}
+            kept[each.name] = each.text
+    return kept | {LEFT_OUT: shortened(" ".join(left_out))}
 
 
 def as_text(output: Any) -> str:
-    """Return what a step printed, or else its output as JSON."""
+    """Return the standard output of a step, or another output as JSON."""
     match output:
         case {"stdout": str(stdout)}:
             return stdout
@@ -61,6 +61,6 @@ def as_text(output: Any) -> str:
 
 
 def shortened(text: str) -> str:
-    """Cut a text to what fits, between two characters; no variable can hold a NUL, so these go."""
+    """Shorten a text at a character boundary, and remove NUL, which no variable can contain."""
     kept = text.replace("\0", "")
     return kept if len(kept) * 4 <= OUT_BYTES else kept.encode()[:OUT_BYTES].decode(errors="ignore")

@@ -1,6 +1,6 @@
-"""YAML as plans use it: text in, nodes that know their line out; every problem becomes `FILE:LINE: sentence`.
+"""Parses YAML for plans to nodes with line numbers; problems have the form `FILE:LINE: message`.
 
-No aliases, no tags, one document. What a plain scalar means is decided by who reads it, so that `no` stays text.
+No aliases, no tags, one document. The reader of a plain scalar decides its type, so that `no` can be text.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Wrong(Exception):
-    """A node is not what it should be; never leaves the reading of a file."""
+    """A node is not valid; caught while the file is read."""
 
     def __init__(self, node: Node, sentence: str) -> None:
         super().__init__(sentence)
@@ -32,7 +32,7 @@ class Wrong(Exception):
 
 @dataclass(slots=True)
 class Problems:
-    """Everything found wrong in a file."""
+    """The problems of a file."""
 
     name: str
     found: list[tuple[int, str]] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Problems:
             self.refuse()
 
     def refuse(self) -> None:
-        """Raise all that was found, in the order of the file.
+        """Raise all problems, in the order of the file.
 
         Raises: Invalid
         """
@@ -57,7 +57,7 @@ class Problems:
 
 
 class Fields:
-    """The keys of one mapping, of which only the known ones are allowed."""
+    """The keys of one mapping; unknown keys are problems."""
 
     def __init__(self, node: Node, what: str, known: Sequence[str], problems: Problems) -> None:
         self.node = node
@@ -80,7 +80,7 @@ class Fields:
 
     @property
     def name(self) -> str:
-        """What it is called in the middle of a sentence."""
+        """The name of the mapping inside a sentence."""
         return self.what[0].lower() + self.what[1:]
 
     @property
@@ -91,7 +91,7 @@ class Fields:
         return line_of(self.nodes.get(key, self.node))
 
     def read(self, key: str, reader: Callable[[Node], T], default: T) -> T:
-        """Read a key, or note what is wrong with it and go on with the default."""
+        """Return the value of a key; after a problem, add it and return the default."""
         node = self.nodes.get(key)
         if node is None:
             return default
@@ -102,7 +102,7 @@ class Fields:
             return default
 
     def require(self, key: str) -> None:
-        """Note that a key is missing; a mapping that could not be read at all is noted already."""
+        """Add a problem if a key is missing, unless the whole mapping could not be read."""
         if self.is_readable and key not in self.nodes:
             self.problems.add(self.line, f"{self.what} needs {key!r}.")
 
@@ -126,7 +126,7 @@ def line_of(node: Node) -> int:
 
 
 def pairs(node: Node, what: str) -> Mapping[str, tuple[Node, Node]]:
-    """Return the keys of a mapping, each with its own node and its value's.
+    """Return the keys of a mapping, each with the nodes of key and value.
 
     Raises: Wrong
     """
@@ -143,23 +143,23 @@ def pairs(node: Node, what: str) -> Mapping[str, tuple[Node, Node]]:
 
 
 def kind_of(node: Node) -> str:
-    """Name what a node is, for a message."""
+    """Describe a node for a message."""
     if isinstance(node, ScalarNode):
         return "nothing" if is_null(node) else f"{node.value[:40]!r}"
     return "a mapping" if isinstance(node, MappingNode) else "a list"
 
 
 def is_plain(node: Node) -> bool:
-    """Say whether a scalar stands without quotes."""
+    """Return whether a node is a scalar without quotes."""
     return isinstance(node, ScalarNode) and node.style is None
 
 
 def is_null(node: Node) -> bool:
-    """Say whether a node is YAML's nothing."""
+    """Return whether a node is null."""
     return is_plain(node) and node.value in {"", "~", "null"}
 
 
 def did_you_mean(word: str, known: Sequence[str]) -> str:
-    """Return how a sentence about an unknown word ends: with the nearest known word, or with a full stop."""
+    """Return the end of a sentence about an unknown word: the nearest known word, or a full stop."""
     near = get_close_matches(word, known, n=1)
     return f"; did you mean {near[0]!r}?" if near else "."

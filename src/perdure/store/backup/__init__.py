@@ -1,1 +1,1 @@
-"""Backups: one archive file, and putting it into place so that a kill leaves the old state or the new one."""
+"""Backups as one archive file, and restores that leave either the old or the new state after a kill."""

@@ -1,8 +1,8 @@
-"""One file that holds a database and folders: written whole, and believed only if every byte is as written.
+"""Archives: one file with a database and folders, written atomically and verified completely when it is read.
 
 An archive is a gzipped tar: `database`, then the files of each folder, and last `manifest.json` with the size and
-SHA-256 of everything before it. It holds regular files: links and empty folders are left out, and said to be. Reading
-one never follows a link, never leaves the folders it is given, and never overwrites a file.
+SHA-256 of every earlier entry. It contains regular files only; the manifest lists omitted links and empty folders.
+Reading an archive never follows a link, never writes outside the target folders, and never overwrites a file.
 """
 
 import gzip
@@ -33,7 +33,7 @@ from perdure.text.strict_json import PAYLOAD, parse_json
 FORMAT = 1
 MANIFEST = "manifest.json"
 NOT_KEPT = ("*.lock", "*.idx.sqlite*", "*.idx.new*", "*.jsonl.new")
-"""Locks, what can be derived from the rest, and what is about to replace something, which may be gone at any moment."""
+"""Files that are not backed up: locks, derived files, and temporary files, which may disappear at any moment."""
 _CHUNK = 1 << 20
 _LARGEST_MANIFEST = 64 << 20
 
@@ -49,7 +49,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What an archive says about itself."""
+    """The description of an archive: its format, its origin and its entries."""
 
     format: int
     program: str
@@ -63,7 +63,7 @@ class Manifest:
 def write_archive(
     target: Path, *, dump: Path, database: str, version: int, folders: Mapping[str, Path], program: str
 ) -> Manifest:
-    """Write a new archive of a database dump and of the regular files in some folders; `program` is who wrote it.
+    """Write a new archive of a database dump and the regular files in some folders; `program` is the writer.
 
     Raises: Conflict when the target exists; Invalid when it lies in one of the folders; Denied when something cannot be
     read or written.
@@ -90,9 +90,9 @@ def write_archive(
 
 
 def unpack_archive(source: Path, places: Mapping[str, Path]) -> Manifest:
-    """Unpack an archive: its parts go to the places of the same names, none of which exists yet.
+    """Unpack the parts of an archive to the places of the same names, which must not exist.
 
-    Raises: Damaged when it is not whole or was altered; Invalid when it holds what no archive of ours does.
+    Raises: Damaged when it is incomplete or was altered; Invalid when it has entries that Perdure does not write.
     """
     found: dict[str, Entry] = {}
     text = b""
@@ -115,7 +115,7 @@ def unpack_archive(source: Path, places: Mapping[str, Path]) -> Manifest:
 
 
 def _plain_members(archive: tarfile.TarFile, source: Path) -> Iterator[tarfile.TarInfo]:
-    """Go through an archive, and refuse whatever is not simply a file of the size that it says."""
+    """Yield the members of an archive, and reject all but regular files of plausible size."""
     last = -1
     for member in archive:
         is_plain = member.type in (tarfile.REGTYPE, tarfile.AREGTYPE) and member.sparse is None
@@ -128,7 +128,7 @@ def _plain_members(archive: tarfile.TarFile, source: Path) -> Iterator[tarfile.T
 
 
 def _below(folder: Path) -> list[Path]:
-    """Everything below a folder except folders; a folder that cannot be read is an error, not empty."""
+    """Return all paths below a folder except folders; a folder that cannot be read is an error."""
 
     def fail(error: OSError) -> None:
         raise error
@@ -138,12 +138,12 @@ def _below(folder: Path) -> list[Path]:
 
 
 def _files(folder: Path) -> list[Path]:
-    """The regular files below a folder, without links and without what is not worth keeping."""
+    """Return the regular files below a folder that are backed up."""
     return [path for path in _everything(folder) if _is_plain(path) and not _is_derived(path)]
 
 
 def _not_files(folder: Path) -> list[Path]:
-    """What is below a folder and neither a file nor a folder: links, sockets, pipes."""
+    """Return links, sockets and pipes below a folder, which are omitted."""
     return [path for path in _everything(folder) if not _is_plain(path) and not _is_derived(path)]
 
 
@@ -160,10 +160,10 @@ def _is_derived(path: Path) -> bool:
 
 
 def _add_all(archive: tarfile.TarFile, name: str, folder: Path) -> list[Entry]:
-    """Add the files of a folder, those of its own before those of folders in it, and look twice.
+    """Add the files of a folder, its own before those of subfolders, in two passes.
 
-    The memory moves records from its log into a folder, perhaps into a file that was not there at the first look: who
-    has copied the log before looks into the folder misses none.
+    The memory moves records from its log to a subfolder, possibly to a new file. A copy of the log, followed by a
+    second listing of the subfolder, contains every record at least once.
     """
     entries, seen = list[Entry](), set[Path]()
     for _ in range(2):
@@ -176,9 +176,9 @@ def _add_all(archive: tarfile.TarFile, name: str, folder: Path) -> list[Entry]:
 
 
 def _add(archive: tarfile.TarFile, name: str, path: Path) -> Entry:
-    """Add the bytes that the file has now; a log may grow meanwhile."""
+    """Add the current bytes of a file; a log may grow meanwhile."""
     with path.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size  # of this file: another one may have its name by now
+        size = os.fstat(file.fileno()).st_size  # of the open file: its name may belong to another file by now
         reader = _Hashing(file)
         archive.addfile(_member(name, size, is_program=os.access(path, os.X_OK)), reader)  # type: ignore[arg-type]
         return Entry(name, size, reader.sha256.hexdigest())
@@ -228,7 +228,7 @@ def _unpack(content: BinaryIO | object, name: str, place: Path) -> Entry:
 
 
 def _read_to_the_end(unzipped: gzip.GzipFile) -> None:
-    """Go on to where gzip's own sum over all of it stands, which is checked there."""
+    """Read to the end, where gzip verifies its checksum."""
     while unzipped.read(_CHUNK):
         pass
 

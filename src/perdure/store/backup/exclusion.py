@@ -1,7 +1,7 @@
-"""Keeping every writer of a home away while its parts are swapped: those of the database, the bots and the memory.
+"""Excludes every writer of a home while its parts are swapped: writers of the database, the bots and the memory.
 
-The order matters: a writer of a bot holds the lock of the bots while it waits for that of the database. So the locks
-of the folders are taken first.
+Locks of folders are taken before that of the database, because a writer of a bot holds the lock of the bots while it
+waits for the database. The other order could deadlock.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ _PATIENCE_S = 3.0
 
 
 class Exclusion:
-    """Takes the locks of a home one after the other, and releases all at the end of a block."""
+    """Takes the locks of a home in order, and releases all at the end of a block."""
 
     def __init__(self, places: Places) -> None:
         self._places = places
@@ -39,7 +39,7 @@ class Exclusion:
         self._stack.close()
 
     def lock_database(self) -> None:
-        """Keep writers away from a SQLite file; a server takes care of its own.
+        """Lock a SQLite file against writers; a database server needs no lock here.
 
         Raises: Conflict when it is in use.
         """
@@ -56,11 +56,11 @@ class Exclusion:
         self._stack.callback(lock.release)
 
     def lock_folders(self, plan: Plan) -> None:
-        """Keep writers away from all folders, if the plan swaps any; nothing happens the second time.
+        """Lock all folders against writers, if the plan swaps any; a second call does nothing.
 
-        A writer that waits for the lock in an old folder finds that it is not in place any more, and opens the new
-        one, which is locked too, until all folders are swapped. While a folder is away, its name is locked, so that no
-        writer makes another.
+        A writer that waits for the lock in an old folder notices that the folder was replaced, and opens the new one,
+        which is locked too until all folders are swapped. While a folder is moved, its name is locked, so that no
+        writer creates it again.
 
         Raises: Unavailable when a writer does not end.
         """
@@ -87,12 +87,12 @@ class Exclusion:
 
 
 def _remove(path: Path, lock: FileLock | None) -> None:
-    """Remove the lock file that was put into a new folder, which has come to its place; we still hold it."""
+    """Remove the lock file that was created in a new folder, which is in place now. The lock is still held."""
     with contextlib.suppress(OSError):
         if lock is not None and os.path.samestat(os.stat(path), os.fstat(lock.fd)):
             path.unlink()
 
 
 def in_use(path: Path) -> Conflict:
-    """Return the refusal to replace a database that other processes use."""
+    """Return the error for a database that other processes use."""
     return Conflict(f"{path} is in use. Stop the programs that use it, then restore again.")

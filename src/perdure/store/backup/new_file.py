@@ -1,4 +1,4 @@
-"""A new file of a backup or a restore: durable under its name when it is complete, or not there at all."""
+"""Creates a new file of a backup or restore atomically: it is complete and durable, or it does not exist."""
 
 import contextlib
 from collections.abc import Iterator
@@ -11,9 +11,9 @@ from perdure.files.atomic import part_file
 
 @contextlib.contextmanager
 def new_file(target: Path) -> Iterator[Path]:
-    """Give the block an empty private file to fill by its path; afterwards it is durable under the name `target`.
+    """Yield the path of an empty private file; after the block it is durable under the name `target`.
 
-    Raises: Conflict when the name is taken; Denied; Unavailable when there is no room. An error leaves nothing.
+    Raises: Conflict when the name is taken; Denied; Unavailable when the disk is full. After an error, no file is left.
     """
     if target.exists():
         raise _taken(target)
@@ -32,4 +32,4 @@ def new_file(target: Path) -> Iterator[Path]:
 
 
 def _taken(target: Path) -> Conflict:
-    return Conflict(f"{target} is there already and was not changed. Choose another name.")
+    return Conflict(f"{target} already exists and was not changed. Choose another name.")

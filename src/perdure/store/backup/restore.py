@@ -1,7 +1,7 @@
-"""Put a backup into its place, so that a kill at any moment leaves the old state or the new one.
+"""Restores a backup, so that a kill at any moment leaves either the old or the new state.
 
-Everything is unpacked beside its place and checked first. Then the swaps to be made are written down, and carried out
-by `perdure.store.backup.restore_plan`.
+First everything is unpacked beside its final path and checked. Then a plan of the swaps is made durable, and
+`restore_plan` carries it out. A kill before the plan leaves the old state; after it, the next start finishes the swaps.
 """
 
 import contextlib
@@ -36,17 +36,17 @@ from perdure.store.target import PostgresTarget, SqliteTarget
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _GZIP_MAGIC = b"\x1f\x8b"
 _KEPT = (CONFIG_FILE, "logs", "run", "home_id", "*.lock", "*.replaced-*", ".*")
-"""What a home may hold and still count as empty: settings, logs, locks, its name, what restores moved aside."""
+"""Names in a home that still counts as empty: settings, logs, locks, its id, and files that restores moved aside."""
 
 
 def restore(source: Path, places: Places, *, replace: bool) -> Restored:
     """Restore an archive, or a plain copy of a SQLite database, into a home.
 
-    Raises: NotFound, Invalid, Damaged, Denied; Conflict when something is there already, or in use. Nothing has
+    Raises: NotFound, Invalid, Damaged, Denied; Conflict when the home is not empty, or in use. Nothing has
     changed then.
     """
     ensure_folder(places.home)
-    with _told(), _one_at_a_time(places.home):
+    with _translate_os_errors(), _one_at_a_time(places.home):
         _finish(places)
         try:
             plan = _stage(source, places, datetime.now(UTC).strftime("%Y%m%d-%H%M%S"))
@@ -58,25 +58,25 @@ def restore(source: Path, places: Places, *, replace: bool) -> Restored:
 
 
 def finish_restore(places: Places) -> Restored | None:
-    """Finish a restore that was interrupted, or clean up after it; None when there is none.
+    """Finish an interrupted restore, or clean up after it; None when there is none.
 
     Raises: Damaged when its plan cannot be read.
     """
     if not has_unfinished_restore(places):
         return None
-    with _told(), _one_at_a_time(places.home):
+    with _translate_os_errors(), _one_at_a_time(places.home):
         return _finish(places)
 
 
 def _swap(places: Places, plan: Plan, *, replace: bool) -> Restored:
-    """Write down a plan that can be carried out, and carry it out."""
+    """Check that a plan can be carried out, make it durable, and carry it out."""
     with Exclusion(places) as exclusion:
         if isinstance(places.database, SqliteTarget):
             exclusion.lock_folders(plan)
         exclusion.lock_database()
         if not replace:
-            _refuse_what_is_there(places, plan)
-        _refuse_what_cannot_be_swapped(places, plan)
+            _require_empty(places, plan)
+        _require_swappable(places, plan)
         write_plan(places.home, plan)
         return finish(places, exclusion.lock_folders) or Restored((), ())
 
@@ -91,7 +91,7 @@ def _finish(places: Places) -> Restored | None:
 
 
 def _stage(source: Path, places: Places, mark: str) -> Plan:
-    """Unpack everything beside its place, and check it."""
+    """Unpack everything beside its final path, and check it."""
     if isinstance(places.database, SqliteTarget) and source == places.database.path:
         raise Invalid(f"{source} is the database itself. Name a backup.")  # and opening it here would drop its locks
     start = _first_bytes(source)
@@ -121,7 +121,7 @@ def _stage_archive(source: Path, places: Places, mark: str) -> Plan:
     manifest = unpack_archive(source, {name: files.staged_path(place) for name, place in targets.items()})
     for place in places.folders.values():
         if os.path.lexists(place):
-            files.staged_path(place).mkdir(mode=FOLDER_MODE, exist_ok=True)  # what the archive does not have, goes too
+            files.staged_path(place).mkdir(mode=FOLDER_MODE, exist_ok=True)  # if it is not in the archive
     staged = [place for place in places.folders.values() if files.staged_path(place).exists()]
     return _plan_of(manifest, places, dump, tuple(swap_for(place, mark) for place in staged), source, mark)
 
@@ -147,7 +147,7 @@ def _plan(
 
 
 def _check_database(path: Path, source: Path) -> None:
-    """Read the whole database before anything else is touched.
+    """Read the whole database before any file is changed.
 
     Raises: Damaged, Invalid, Conflict
     """
@@ -169,7 +169,7 @@ def _has_tables(target: PostgresTarget) -> bool:
     return has_tables(target)
 
 
-def _refuse_what_is_there(places: Places, plan: Plan) -> None:
+def _require_empty(places: Places, plan: Plan) -> None:
     taken = [swap.place for swap in plan.swaps if os.path.lexists(swap.place)]
     if plan.is_whole_home:
         taken += [str(path) for path in sorted(places.home.iterdir()) if not any(map(path.match, _KEPT))]
@@ -189,8 +189,8 @@ def _sqlite_place(places: Places, source: Path) -> Path:
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
-    """Translate an error of the operating system; the next start completes the restore."""
+def _translate_os_errors() -> Iterator[None]:
+    """Translate errors of the operating system; the next start finishes the restore."""
     try:
         yield
     except OSError as error:
@@ -218,7 +218,7 @@ def _one_at_a_time(home: Path) -> Iterator[None]:
         yield
 
 
-def _refuse_what_cannot_be_swapped(places: Places, plan: Plan) -> None:
+def _require_swappable(places: Places, plan: Plan) -> None:
     """Check that every swap is possible, and that no process, including this one, has the database open.
 
     Raises: Conflict, Invalid; Damaged, Denied, Unavailable for PostgreSQL.
@@ -237,7 +237,7 @@ def _refuse_what_cannot_be_swapped(places: Places, plan: Plan) -> None:
 
 
 def _is_open_elsewhere(path: Path) -> bool:
-    """Lock the whole SQLite file, which fails while another connection has it open."""
+    """Return whether another connection has a SQLite file open, by an attempt to lock all of it."""
     try:
         with contextlib.closing(connect(path)) as connection:
             connection.execute("PRAGMA busy_timeout = 0")

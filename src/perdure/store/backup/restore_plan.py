@@ -1,6 +1,6 @@
-"""The plan of a restore, and carrying it out: once it is written down, a restore can only go forward.
+"""The plan of a restore: once it is durable, the restore is always finished, if necessary by a later process.
 
-The next process that opens the home completes the plan. Nothing is deleted or replaced: old files are moved aside.
+The next process that opens the home finishes the plan. No file is deleted or overwritten: old files are moved aside.
 """
 
 import json
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Swap:
-    """Something new that is ready beside its place, and where the old goes."""
+    """A new file or folder beside its final path, and the path to which the old one is moved."""
 
     new: str
     place: str
@@ -35,10 +35,10 @@ class Swap:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that is left to do once everything is unpacked and checked.
+    """The remaining work of a restore after everything is unpacked and checked.
 
-    It counts only for the home and the database that it names. A copy of a database is not a whole home; a dump is for
-    PostgreSQL.
+    It is valid only for the home and database that it names. `dump` is for PostgreSQL; a copy of a database alone is
+    not a whole home.
     """
 
     home: str
@@ -51,14 +51,14 @@ class Plan:
 
 @dataclass(frozen=True)
 class Restored:
-    """What a restore put into place, and what it moved aside."""
+    """The paths that a restore has replaced, and those to which it moved the old files."""
 
     restored: tuple[str, ...]
     aside: tuple[str, ...]
 
 
 def write_plan(home: Path, plan: Plan) -> None:
-    """Write the plan; from here on it is carried out, by this process or by the next one that opens the home."""
+    """Make the plan durable. From now on it is carried out, by this process or the next one that opens the home."""
     failpoints.hit("store.restore.plan.before")
     with new_file(home / PLAN) as part:
         part.write_text(json.dumps(asdict(plan), indent=1), encoding="utf-8")
@@ -66,18 +66,18 @@ def write_plan(home: Path, plan: Plan) -> None:
 
 
 def pending_plan(places: Places) -> Plan | None:
-    """Return the plan of a restore that was interrupted; None when there is none.
+    """Return the plan of an interrupted restore; None when there is none.
 
-    Raises: what `finish` raises.
+    Raises: as `finish`.
     """
     path = places.home / PLAN
     return _read_plan(path, places) if os.path.lexists(path) else None
 
 
 def finish(places: Places, lock_folders: Callable[[Plan], None]) -> Restored | None:
-    """Do what the plan says and was not done yet. The caller holds the lock of restores, and that of a SQLite file.
+    """Carry out the rest of the plan. The caller holds the lock of restores, and that of a SQLite file.
 
-    The folders are locked only after the tables of a server have been loaded, which can take long.
+    The folders are locked after the tables of a database server were loaded, because loading can take long.
 
     Raises: Damaged; Conflict when the plan belongs to another home or database.
     """
@@ -104,7 +104,7 @@ def finish(places: Places, lock_folders: Callable[[Plan], None]) -> Restored | N
 
 
 def _read_plan(path: Path, places: Places) -> Plan:
-    """Read a plan, and see that it is for this home and this database, and touches nothing else.
+    """Read a plan, and check that it is for this home and database, and changes no other path.
 
     Raises: Damaged; Conflict when it belongs to another home or database.
     """
@@ -130,10 +130,10 @@ def _read_plan(path: Path, places: Places) -> Plan:
 
 
 def _carry_out(new: Path, place: Path, aside: Path) -> list[Path]:
-    """Swap one thing, unless it was done before, and return what the old became. Nothing is ever replaced.
+    """Carry out one swap, unless it was done before, and return the new path of the old file. Never overwrites.
 
-    What SQLite keeps beside a database goes aside also when the file itself is gone, because a kill came between the
-    two, or it was removed: an old log would be read as that of the new file.
+    The files that SQLite keeps beside a database are moved even if the database itself is missing, because of a kill
+    between the two moves or because it was removed: SQLite would read an old log as that of the new file.
     """
     if not new.exists():
         return [aside] if os.path.lexists(aside) else []
@@ -153,13 +153,13 @@ def _carry_out(new: Path, place: Path, aside: Path) -> list[Path]:
 
 
 def swap_for(place: Path, mark: str) -> Swap:
-    """Say how something that is staged beside its place gets there."""
+    """Return the swap of a file or folder that is staged beside its final path."""
     aside = unused(place.with_name(f"{place.name}.replaced-{mark}"))
     return Swap(str(files.staged_path(place)), str(place), str(aside))
 
 
 def remove_staged(places: Places) -> None:
-    """Remove what a restore has unpacked and will not need, and plans that a kill left half written."""
+    """Remove unpacked files that are not needed, and incomplete plans of killed processes."""
     for part in places.home.glob(f".{PLAN}.part-*"):
         part.unlink(missing_ok=True)
     for place in all_places(places):

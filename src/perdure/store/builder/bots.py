@@ -44,7 +44,7 @@ class SqlBotStore(ClientUser):
         pending = replace(version, state="pending", created_at_us=version.created_at_us or self._now_us())
         try:
             return await self._client.transaction(lambda tx: _save(tx, pending, choice, draft_revision))
-        except Conflict:  # the same session may have been quicker through another process
+        except Conflict:  # another process may have built the same session first
             made = None if version.session_id is None else await self.made_by(version.session_id)
             if made is None:
                 raise
@@ -99,7 +99,7 @@ class SqlBotStore(ClientUser):
 
 
 def _summaries(tx: Transaction, slug: str, limit: int | None, before: int | None) -> "Sequence[sa.Row[Any]] | None":
-    """Return what a list of versions shows; None when there is no such bot."""
+    """Return the rows of a list of versions; None if the bot does not exist."""
     c = bot_versions.c
     bot_id = tx.scalar(sa.select(bots.c.id).where(bots.c.slug == slug))
     if bot_id is None:
@@ -114,7 +114,7 @@ def _summaries(tx: Transaction, slug: str, limit: int | None, before: int | None
 def _save(
     tx: Transaction, version: BotVersion, choice: BuilderMemoryEntry | None, draft_revision: int | None
 ) -> BotVersion:
-    """Do all of a save; the bot is locked first, so that of two that add the same number the second sees the first."""
+    """Save a version. The row of the bot is locked first, so that concurrent saves of one number are serialized."""
     if version.session_id is not None and (made := _made_by(tx, version.session_id)) is not None:
         return made
     if version.number == 1:
@@ -133,19 +133,25 @@ def _save(
 
 
 def _remove_draft(tx: Transaction, session_id: str, revision: int | None) -> None:
-    """Raises: Conflict when there is no draft of that revision: an answer that was kept since must not go with it."""
+    """Delete the draft of a session.
+
+    Raises: Conflict when it has another revision, so that a later answer is not lost.
+    """
     gone = sa.delete(builder_drafts).where(builder_drafts.c.session_id == session_id)
     if revision is None:
         tx.execute(gone)
     elif tx.execute(gone.where(builder_drafts.c.revision == revision)).rowcount == 0:
         raise Conflict(
-            f"The draft {session_id} was changed or deleted while it was assembled: expected was revision {revision}."
-            " Nothing was built; look at it again."
+            f"The draft {session_id} was changed or deleted while it was assembled: expected revision {revision}."
+            " Nothing was built. Load the draft again."
         )
 
 
 def _add_bot(tx: Transaction, version: BotVersion) -> None:
-    """Raises: Conflict when the slug is taken, or the bot is there already."""
+    """Insert the row of a bot.
+
+    Raises: Conflict when the slug is taken, or the bot exists.
+    """
     taken = sa.select(bots.c.id).where((bots.c.slug == version.slug) | (bots.c.id == version.bot_id))
     if (owner := tx.scalar(taken)) is not None:
         if owner == version.bot_id:
@@ -165,7 +171,10 @@ def _add_bot(tx: Transaction, version: BotVersion) -> None:
 
 
 def _change_bot(tx: Transaction, version: BotVersion) -> None:
-    """Raises: Conflict when there is no such bot any more, or the number is not the next."""
+    """Update the row of a bot.
+
+    Raises: Conflict when the bot no longer exists, or the number is not the next.
+    """
     change = (
         sa.update(bots)
         .where(bots.c.id == version.bot_id, bots.c.slug == version.slug)
@@ -179,7 +188,7 @@ def _change_bot(tx: Transaction, version: BotVersion) -> None:
 
 
 def _delete(tx: Transaction, slug: str, number: int | None, *, with_choices: bool) -> None:
-    """Remove a bot if it is as the caller saw it; its row is locked first, so that no version is added meanwhile."""
+    """Delete a bot if its newest version is `number`. Its row is locked first, so no version is added meanwhile."""
     bot_id = tx.scalar(sa.select(bots.c.id).where(bots.c.slug == slug).with_for_update())
     if bot_id is None:
         raise NotFound(f"There is no bot {slug!r}.")
@@ -192,7 +201,7 @@ def _delete(tx: Transaction, slug: str, number: int | None, *, with_choices: boo
 
 
 def _mark_current(tx: Transaction, bot_id: str, number: int) -> None:
-    """Make a pending version the current one; one that was overtaken by a later one stays past.
+    """Make a pending version the current one, unless a later version has superseded it.
 
     Raises: NotFound
     """
@@ -239,9 +248,9 @@ def _version(row: "sa.Row[Any]") -> BotVersion:
 
 
 def _part(name: str, slug: str, row: "sa.Row[Any]") -> Any:
-    """Read one part of a version.
+    """Return one JSON column of a version.
 
-    Raises: Damaged when it is not of the form in which it was written.
+    Raises: Damaged when it does not have the form in which it is written.
     """
     what = f"{name} of {slug}, version {row.number},"
     value = from_json(what, getattr(row, name))

@@ -34,27 +34,27 @@ class SqlBuilderMemoryStore(ClientUser):
         if not is_storable(category):
             return []
         of_category = _NEWEST.where(builder_memory.c.purpose_category == category)
-        return await self._recalled(_page(of_category, limit, before))
+        return await self._select(_page(of_category, limit, before))
 
     async def recall_recent(
         self, limit: int = 10, *, before: ChoicePlace | None = None
     ) -> Sequence[BuilderMemoryEntry]:
         """See BuilderMemoryStore.recall_recent."""
         require_limit(limit)
-        return await self._recalled(_page(_NEWEST, limit, before))
+        return await self._select(_page(_NEWEST, limit, before))
 
     async def remove_choice(self, choice_id: str) -> None:
         """See BuilderMemoryStore.remove_choice."""
         gone = sa.delete(builder_memory).where(builder_memory.c.id == choice_id)
         found = await self._client.transaction(lambda tx: tx.execute(gone).rowcount) if is_storable(choice_id) else 0
         if not found:
-            raise NotFound(f"There is no choice {choice_id[:60]!r}. `perdure choice list` shows those that there are.")
+            raise NotFound(f"There is no choice {choice_id[:60]!r}. `perdure choice list` shows all.")
 
     async def clear_choices(self) -> int:
         """See BuilderMemoryStore.clear_choices."""
         return await self._client.transaction(lambda tx: tx.execute(sa.delete(builder_memory)).rowcount)
 
-    async def _recalled(self, query: "sa.Select[tuple[object, ...]]") -> list[BuilderMemoryEntry]:
+    async def _select(self, query: "sa.Select[tuple[object, ...]]") -> list[BuilderMemoryEntry]:
         found = await self._client.read(lambda tx: tx.execute(query).all())
         return [entry for row in found if (entry := _readable(row)) is not None]
 
@@ -71,7 +71,7 @@ def _page(
 
 
 def require_choice(entry: BuilderMemoryEntry) -> None:
-    """Refuse a choice that cannot be stored.
+    """Check that a choice can be stored.
 
     Raises: Invalid
     """
@@ -79,7 +79,7 @@ def require_choice(entry: BuilderMemoryEntry) -> None:
 
 
 def remember(tx: Transaction, entry: BuilderMemoryEntry) -> None:
-    """Store a choice inside a transaction; one that is there already is not changed."""
+    """Store a choice inside a transaction; an existing one is unchanged."""
     values = {
         "id": entry.id,
         "purpose_category": entry.purpose_category,
@@ -97,16 +97,16 @@ def remember(tx: Transaction, entry: BuilderMemoryEntry) -> None:
 
 
 def forget_bot(tx: Transaction, slug: str) -> None:
-    """Forget inside a transaction what was chosen for a bot."""
+    """Delete the choices of a bot inside a transaction."""
     tx.execute(sa.delete(builder_memory).where(builder_memory.c.bot_slug == slug))
 
 
 def _readable(row: "sa.Row[tuple[object, ...]]") -> BuilderMemoryEntry | None:
-    """Return a choice, or nothing when it is damaged: it would only have been a hint, and must not stop anybody."""
+    """Return a choice; None if it is damaged, because it is only a hint and must not cause an error."""
     try:
         return _entry(row)
     except Damaged as error:
-        log.warning("a choice is left out: %s", error)
+        log.warning("ignored a damaged choice: %s", error)
         return None
 
 

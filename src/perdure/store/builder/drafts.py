@@ -58,7 +58,7 @@ class SqlBuilderDraftStore(ClientUser):
         except Conflict as error:
             expected = f"revision {expected_revision}" if expected_revision else "none"
             raise Conflict(
-                f"The draft {draft.session_id} was changed, made or deleted by another client: expected was {expected}."
+                f"The draft {draft.session_id} was changed, created or deleted by another client: expected {expected}."
             ) from error
         return replace(saved, created_at_us=created_at_us)
 
@@ -87,7 +87,7 @@ class SqlBuilderDraftStore(ClientUser):
 
 
 def _save(raw: RawTransaction, draft: BuilderDraft, once: IdempotentCall | None, over: BuilderDraft | None) -> int:
-    """Store a draft over the revision before, with the call that it is saved for; return when it was made.
+    """Store a draft over its previous revision, with its idempotent call; return when it was created.
 
     Raises: Conflict
     """
@@ -100,7 +100,7 @@ def _save(raw: RawTransaction, draft: BuilderDraft, once: IdempotentCall | None,
     if row is None:
         raise Conflict("no draft of that revision")
     if draft.revision == 1 and raw.first(_MADE, draft.session_id) is not None:
-        # asked behind the insert, which waits for an assembly of the same session to end
+        # checked after the insert, which waits for the end of a concurrent build of the session
         raise Conflict("the session has made a bot")
     if once is not None:
         keep_call(raw, once, draft.updated_at_us)
@@ -116,11 +116,11 @@ def _delete(raw: RawTransaction, session_id: str, expected_revision: int | None)
     if row is None:
         raise _missing(session_id)
     if expected_revision not in (None, row[0]):
-        raise Conflict(f"The draft {session_id} is at revision {row[0]} by now, not at {expected_revision}.")
+        raise Conflict(f"The draft {session_id} has revision {row[0]}, not {expected_revision}.")
 
 
 def _changing(draft: BuilderDraft) -> Values:
-    """Return what a save changes, in the order of the columns."""
+    """Return the values of the columns that a save changes, in order."""
     return (
         draft.schema_version,
         draft.revision,
@@ -136,7 +136,7 @@ def _changing(draft: BuilderDraft) -> Values:
 def _draft(row: Values) -> BuilderDraft:
     session_id, created_at, schema_version, revision, description, phase, mode, count, updated_at, state_json = row
     if phase not in PHASES or mode not in MODES:
-        raise Damaged(f"Its phase is {phase!r} and its mode {mode!r}, which is not what was written.")
+        raise Damaged(f"Its phase is {phase!r} and its mode {mode!r}, which are not valid.")
     return BuilderDraft(
         session_id=session_id,
         state_json=state_json,
@@ -152,4 +152,4 @@ def _draft(row: Values) -> BuilderDraft:
 
 
 def _missing(session_id: str) -> NotFound:
-    return NotFound(f"There is no draft {session_id!r}.")
+    return NotFound(f"No draft {session_id!r}.")

@@ -1,4 +1,4 @@
-"""What lists of drafts and bots show, by plain SQL: they are looked at often, and SQLAlchemy is slow to import."""
+"""Lists of drafts and bots in plain SQL, because they are used often and SQLAlchemy is slow to import."""
 
 from collections.abc import Sequence
 
@@ -29,8 +29,8 @@ async def list_drafts(
     """See BuilderDraftStore.list_drafts."""
     require_limit(limit)
     if before is not None and not is_storable(before[1]):
-        raise Invalid(f"{before[1]!r} can be no session id.")
-    return await client.read_raw(lambda raw: _listed(raw, limit, before))
+        raise Invalid(f"{before[1]!r} is not a valid session id.")
+    return await client.read_raw(lambda raw: _list(raw, limit, before))
 
 
 async def find_drafts(client: DatabaseClient, prefix: str, *, limit: int = 50) -> Sequence[BuilderDraftSummary]:
@@ -47,13 +47,13 @@ async def list_bots(client: DatabaseClient, *, limit: int = 50, before: str | No
     """See BotStore.list_bots."""
     require_limit(limit)
     if before is not None and not is_storable(before):
-        raise Invalid(f"{before!r} can be no slug.")
+        raise Invalid(f"{before!r} is not a valid slug.")
     after, values = ("", ()) if before is None else (" AND slug > ?", (before,))
     statement = f"{_BOTS}{after} ORDER BY slug LIMIT ?"
     return await client.read_raw(lambda raw: [_bot(row) for row in raw.execute(statement, *values, limit)])
 
 
-def _listed(raw: RawTransaction, limit: int, before: DraftPlace | None) -> list[BuilderDraftSummary]:
+def _list(raw: RawTransaction, limit: int, before: DraftPlace | None) -> list[BuilderDraftSummary]:
     if before is None:
         return [_draft(row) for row in raw.execute(f"{_DRAFTS} {_NEWEST_FIRST}", limit)]
     statement = f"{_DRAFTS} WHERE (updated_at, session_id) < (?, ?) {_NEWEST_FIRST}"
@@ -66,7 +66,7 @@ def _bot(row: Values) -> BotSummary:
 
 
 def _purpose(config: str, category: str) -> BotPurpose:
-    """Return the purpose in a config; one that is damaged, or older than purposes, has that of its category."""
+    """Return the purpose in a config; without a valid one, that of the category."""
     try:
         return BotPurpose(orjson.loads(config)["purpose"])
     except (ValueError, TypeError, KeyError):

@@ -1,4 +1,4 @@
-"""Rows of the builder: texts that every database can store, and JSON in them."""
+"""Validation of texts and JSON in the rows of drafts, choices and bots."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
@@ -11,9 +11,9 @@ from perdure.text.storable import require_storable
 
 
 def require_texts(what: str, values: Any) -> None:
-    """Refuse a dataclass with a text in it that cannot be stored, however deep inside.
+    """Check that all texts in a dataclass can be stored, at any depth.
 
-    Raises: Invalid, naming the field.
+    Raises: Invalid, with the name of the field.
     """
     for field in fields(values):
         for text in _texts(getattr(values, field.name)):
@@ -21,7 +21,7 @@ def require_texts(what: str, values: Any) -> None:
 
 
 def require_limit(limit: int) -> None:
-    """Refuse a number of rows that makes no sense.
+    """Validate a number of rows.
 
     Raises: Invalid
     """
@@ -30,7 +30,7 @@ def require_limit(limit: int) -> None:
 
 
 def from_json(what: str, text: str) -> Any:
-    """Read a value as it was stored.
+    """Return the value of a JSON column.
 
     Raises: Damaged
     """
@@ -41,8 +41,8 @@ def from_json(what: str, text: str) -> Any:
 
 
 def damaged(what: str) -> Damaged:
-    """Say what is damaged."""
-    return Damaged(f"The {what} is not what was written. It was not changed.")
+    """Return the error for a damaged column."""
+    return Damaged(f"The {what} is damaged. It was not changed.")
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The histories of goals and who may write them: in memory, in SQLite and in PostgreSQL.
+"""The histories and leases of goals: in memory, in SQLite and in PostgreSQL.
 
-May import: what the rest of the store may; the ports are those of the kernel.
+May import: as the rest of the store; implements the ports of the kernel.
 """

@@ -1,4 +1,4 @@
-"""What one append asks for, and why it is refused: the same for every store."""
+"""The parameters of one append, and the errors that reject it: the same for every store."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ LONGEST_KEY = 200
 
 @dataclass(slots=True)
 class Append:
-    """One call of `StateStore.append_event`; never changed, though being frozen would make it too slow."""
+    """One call of `StateStore.append_event`. Treated as immutable; a frozen dataclass would be too slow."""
 
     goal_id: str
     events: tuple[Event, ...]
@@ -45,22 +45,22 @@ class Append:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the goal is there and all that happens is that it moves on."""
+        """Whether the append only advances an existing goal."""
         return not (self.taken or self.makes_goal or self.reopens or self.ends_child)
 
     @property
     def ends_child(self) -> bool:
-        """Whether a goal with a parent ends: its end is posted to the parent in the same transaction."""
+        """Whether a child goal ends, so that its end is posted to the parent in the same transaction."""
         return self.summary.parent is not None and self.summary.is_final and bool(self.events)
 
     def end_of_child(self, row_id: str) -> InboxRow:
-        """Return what is posted to the parent of a goal that ends."""
+        """Return the inbox row for the parent of a child that ends."""
         payload = {"goal_id": self.goal_id, "seq": self.seq}
         return InboxRow(row_id, "child", payload, end_key(self.goal_id, self.seq), self.summary.updated_us)
 
     @property
     def seq(self) -> int:
-        """Where the goal is afterwards."""
+        """The last seq of the goal after the append."""
         return self.expected_seq + len(self.events)
 
     @property
@@ -70,7 +70,7 @@ class Append:
 
     @property
     def is_in_order(self) -> bool:
-        """Whether the events follow `expected_seq` without a gap, and a new goal begins where its parent was left."""
+        """Whether the events follow `expected_seq` without a gap; those of a fork, the event that it is forked at."""
         seq = self.expected_seq
         for event in self.events:
             seq += 1
@@ -84,12 +84,12 @@ class Append:
         return self.expected_seq == forked_from.seq
 
     def accepts(self, status: Status) -> bool:
-        """Whether a goal in a status takes these events; see `can_reopen`."""
+        """Return whether a goal with a status accepts these events; see `can_reopen`."""
         is_child = self.summary.parent is not None
         return can_reopen(status, is_child=is_child) if self.reopens else status not in FINAL
 
     def require_sense(self) -> None:
-        """Refuse the events of another goal, and keys that could not be kept; a post's was looked at when it came.
+        """Check the goal of the events, and the keys; the key of a post was checked when it was posted.
 
         Raises: Invalid
         """
@@ -104,19 +104,19 @@ class Append:
                 raise Invalid(f"Events of another goal cannot be appended to {self.goal_id}.")
 
     def refusal(self, status: Status, last_seq: int, last_hash: bytes, epoch: int) -> Conflict:
-        """Say why a goal that is like this refuses the append."""
+        """Return the error of an append to a goal in this state."""
         if not self.is_in_order:
             return Conflict(f"The events for {self.goal_id} do not follow event {self.expected_seq} without a gap.")
         if self.makes_goal:
-            return Conflict(f"There is a goal {self.goal_id} already.")
+            return Conflict(f"The goal {self.goal_id} already exists.")
         if not self.accepts(status):
             return not_failed(self.goal_id, status) if self.reopens else Ended(self.goal_id)
         if epoch != self.epoch:
-            return Conflict(f"{self.goal_id} has another owner by now (epoch {epoch}, ours is {self.epoch}).")
+            return Conflict(f"{self.goal_id} has another owner (epoch {epoch}, expected {self.epoch}).")
         return self._seq_refusal(last_seq, last_hash)
 
     def _seq_refusal(self, last_seq: int, last_hash: bytes) -> Conflict:
-        """Say why a goal at this event refuses the append; a history only grows, unless it was replaced."""
+        """Return the error of an append to a goal at another event; a history only grows, unless it was replaced."""
         if last_seq > self.expected_seq:
             return Conflict(f"{self.goal_id} is at event {last_seq} by now, not at {self.expected_seq}.")
         if last_seq < self.expected_seq or last_hash != self.expected_hash:
@@ -124,10 +124,10 @@ class Append:
         return self.not_in_inbox()
 
     def not_in_inbox(self) -> Conflict:
-        return Conflict(f"Something that is to be taken from the inbox of {self.goal_id} is not there any more.")
+        return Conflict(f"A row that this append takes was already removed from the inbox of {self.goal_id}.")
 
     def key_was_used(self) -> Conflict:
-        return Conflict(f"The key {self.summary.start_key!r} has started a goal before.")
+        return Conflict(f"The start key {self.summary.start_key!r} is already used by another goal.")
 
     def key_was_taken(self) -> Conflict:
         return Conflict(
@@ -135,11 +135,11 @@ class Append:
         )
 
     def other_events(self) -> Conflict:
-        return Conflict(f"The key {self.key} names other events of {self.goal_id}.")
+        return Conflict(f"The key {self.key} was used for other events of {self.goal_id}.")
 
 
 def require_key(key: object) -> None:
-    """See that a key is a text that every database keeps as it is.
+    """Check that a key is a text that every database stores unchanged.
 
     Raises: Invalid
     """
@@ -151,59 +151,61 @@ def require_key(key: object) -> None:
 
 
 def can_reopen(status: Status, *, is_child: bool) -> bool:
-    """Tell whether a goal can be reopened: one that has failed, or a child that was cancelled, maybe by its parent."""
+    """Return whether a goal can be reopened: it failed, or it is a cancelled child."""
     return status == "failed" or (status == "cancelled" and is_child)
 
 
 def not_failed(goal_id: str, status: Status) -> Conflict:
-    """Say that a goal cannot be reopened."""
+    """Return the error for a goal that cannot be reopened."""
     return Conflict(f"Only a failed goal can be retried. {goal_id} is {status}.")
 
 
 def replaced(goal_id: str, seq: int) -> Conflict:
-    """Say that a history is not the one that a worker wrote: the database went back to an earlier state."""
+    """Return the error for a history that differs from the one a worker wrote: the database was restored."""
     return Conflict(f"The history of {goal_id} was replaced (event {seq} is not the one this worker wrote).")
 
 
 def no_such_event(origin: ForkedFrom) -> NotFound:
-    """Say that there is no event to fork from."""
+    """Return the error for a fork at an event that does not exist."""
     return NotFound(f"There is no event {origin.seq} of {origin.goal_id} to fork from.")
 
 
 def missing(goal_id: str) -> NotFound:
-    """Say that there is no such goal."""
+    """Return the error for a goal that does not exist."""
     return NotFound(f"There is no goal {goal_id}.")
 
 
 def lost_origin(goal_id: str, origin_id: str) -> Damaged:
-    """Say that a goal with forks is gone, which cannot be deleted before them."""
-    return Damaged(f"{goal_id} is a fork of {origin_id}, which is not there any more.")
+    """Return the error for a fork whose origin is missing; a goal with forks cannot be deleted."""
+    return Damaged(f"{goal_id} is a fork of {origin_id}, which no longer exists.")
 
 
 def require_same_post(goal_id: str, post: InboxRow, known_kind: str, known_payload: Mapping[str, Any]) -> None:
-    """See that what is posted to a goal is what was posted with the same key, or the event that came of it.
+    """Check that a post equals an earlier post with the same key, or the event that it became.
 
     Raises: Conflict
     """
     match post.kind, known_kind:
         case ("decision", "decision") | ("signal", "signal") | ("message", "message"):
             is_same = is_same_content(post.kind, known_payload, post.payload)
-        case ("cancel", "cancel"):  # the row of the inbox, or the event that came of it
+        case ("cancel", "cancel"):  # the row of the inbox, or its event
             is_same = all(known_payload.get(name) == post.payload.get(name) for name in ("reason", "now"))
         case ("cancel", "termination") | ("child", "child" | "tool_output") | ("stop", "stop" | "model_turn"):
             is_same = True
-        case _:  # many things may come of a decision
+        case _:  # a decision may become many kinds of event
             is_same = post.kind == "decision" and known_kind not in ("signal", "cancel")
     if not is_same:
         raise Conflict(
-            f"{goal_id} got another post with the key {post.key!r}. Use another key, or repeat the same post."
+            f"{goal_id} has another post with the key {post.key!r}. Use another key, or repeat the same post."
         )
 
 
 def the_one(prefix: str, found: Sequence[Summary], deleted: Sequence[str] = ()) -> Summary:
-    """Choose among goals whose ids begin with a prefix, the shortest first: the one with that id, or the only one.
+    """Return, of goals whose ids begin with a prefix, the one with exactly that id, or the only one.
 
-    Raises: NotFound, which names the only one that was deleted; Conflict; Invalid when it is empty, which means any
+    `found` is sorted by the length of ids.
+
+    Raises: NotFound, which names a single deleted goal; Conflict; Invalid for an empty prefix
     """
     if not prefix:
         raise Invalid("The id of a goal, or its beginning, was expected; it is empty.")
@@ -217,7 +219,7 @@ def the_one(prefix: str, found: Sequence[Summary], deleted: Sequence[str] = ()) 
 
 
 def json_text(payload: dict[str, Any]) -> str:
-    """Write what is posted to an inbox.
+    """Return the payload of a post as JSON text.
 
     Raises: Invalid
     """

@@ -1,6 +1,7 @@
-"""One append as statements: the row of the goal is written first, and nothing is read before that.
+"""The SQL statements of one append. The row of the goal is written first, before any read.
 
-Every change of a goal touches its row first, so that on PostgreSQL too the lock of that row orders all who do.
+Every change of a goal starts with an update of its row. So on PostgreSQL, the lock of that row serializes all changes
+of the goal.
 """
 
 from collections.abc import Sequence
@@ -47,7 +48,7 @@ _KNOWN = "SELECT seq, hash FROM events WHERE goal_no = ? AND key = ?"
 
 Answer = Appended | PerdureError
 Written = Values | PerdureError | None
-"""The number of a goal and the size of its inbox; an error that needs no further look; None for a row that differs."""
+"""The number of a goal and the size of its inbox; a final error; or None for a row in another state than expected."""
 
 
 def create(raw: RawTransaction, append: Append) -> Written:
@@ -62,22 +63,25 @@ def create(raw: RawTransaction, append: Append) -> Written:
     owner = append.takes_key_of
     if owner is not None and raw.first(_TAKE_KEY, owner, summary.start_key) is None:
         return _no_key(raw, append, owner)
+    origin_columns = (origin.goal_id, origin.seq) if origin else (None, None)
+    parent_columns = (parent.goal_id, parent.call_id) if parent else (None, None)
+    worker = None if append.release else append.worker
     created = raw.first(
         _CREATE,
         *(append.goal_id, summary.text, summary.mind, summary.bot, summary.flow, summary.workdir, summary.queue),
         orjson.dumps(summary.tags).decode(),
-        *((origin.goal_id, origin.seq) if origin else (None, None)),
-        *((parent.goal_id, parent.call_id) if parent else (None, None)),
-        *(summary.created_us, None if append.release else append.worker, summary.start_key),
-        *_moving(append),
+        *origin_columns,
+        *parent_columns,
+        *(summary.created_us, worker, summary.start_key),
+        *_changed_columns(append),
     )
     if created is None and owner is not None:
-        raise append.refusal("open", 0, b"", 0)  # which gives the key back
+        raise append.refusal("open", 0, b"", 0)  # the rollback returns the key
     return created
 
 
 def _no_key(raw: RawTransaction, append: Append, owner: str) -> PerdureError | None:
-    """Say why a start key cannot be taken; None when the new goal is there, by which the same call is answered."""
+    """Return why a start key cannot be taken; None if the new goal exists, so that this call was made before."""
     if raw.first(_GOAL, append.goal_id) is not None:
         return None
     return missing(owner) if raw.first(_GOAL, owner) is None else append.key_was_taken()
@@ -97,29 +101,31 @@ def hash_at(raw: RawTransaction, origin: ForkedFrom) -> bytes | None:
 
 
 def advance(raw: RawTransaction, append: Append) -> Values | None:
-    """Update the row of a goal by compare-and-swap; None, and nothing has changed, when it is not as expected."""
+    """Update the row of a goal by compare-and-swap; None, without any change, if it is not in the expected state."""
     taken = append.taken
     advance = _ADVANCE + (_CAN_REOPEN if append.reopens else _IS_OPEN)
     where: Values = (append.goal_id, append.expected_seq, append.expected_hash, append.epoch)
     if not taken:
-        return raw.first(advance + _RETURNING, *_moving(append), 0, *_giving_back(append), *where)
+        return raw.first(advance + _RETURNING, *_changed_columns(append), 0, *_release_values(append), *where)
     inside = f"inbox WHERE inbox.goal_no = goals.goal_no AND inbox.id IN ({_places(taken)})"
     statement = f"{advance} AND (SELECT count(*) FROM {inside}) = ?{_RETURNING}"  # noqa: S608
-    swapped = raw.first(statement, *_moving(append), len(taken), *_giving_back(append), *where, *taken, len(taken))
+    swapped = raw.first(
+        statement, *_changed_columns(append), len(taken), *_release_values(append), *where, *taken, len(taken)
+    )
     if swapped is not None:
         delete = f"DELETE FROM inbox WHERE goal_no = ? AND id IN ({_places(taken)})"  # noqa: S608
         if raw.execute(delete, swapped[0], *taken).rowcount != len(taken):
-            raise append.not_in_inbox()  # another worker took it between the two statements; the swap is undone
+            raise append.not_in_inbox()  # another worker took it between the two statements; rolled back
     return swapped
 
 
-def _giving_back(append: Append) -> Values:
-    """Whether the lease is released: not while more posts wait in the inbox than were taken, unless the goal ended."""
+def _release_values(append: Append) -> Values:
+    """Return the values of the release: the goal stays owned if its inbox has more rows, unless it has ended."""
     return append.release, append.ends, len(append.taken)
 
 
-def _moving(append: Append) -> Values:
-    """What changes with every append."""
+def _changed_columns(append: Append) -> Values:
+    """Return the values of the columns that every append changes."""
     summary = append.summary
     return (
         *(summary.status, summary.reason, summary.detail, summary.waiting_for, summary.due_us, summary.deaths),
@@ -132,17 +138,17 @@ def _places(values: Sequence[object] | frozenset[str]) -> str:
 
 
 class Appends:
-    """Appends to histories that share a transaction: the row of each goal, then all events at once. See Batch."""
+    """Appends that share a transaction: first the row of each goal, then all events in one statement. See Batch."""
 
     def forget(self, goal_id: str) -> None:
-        """Drop what was learnt of a goal."""
+        """Drop the cached number of a goal."""
 
     def is_single_statement(self, items: Sequence[Append]) -> bool:  # noqa: ARG002 (see Batch)
         """See Batch.is_single_statement."""
         return False
 
     def apply(self, raw: RawTransaction, items: Sequence[Append]) -> list[Answer]:
-        """See Batch.apply. Refused appends are answered last: their key may be that of another in the group."""
+        """See Batch.apply. Rejected appends are answered last, because their key may belong to another in the group."""
         written: list[Written] = []
         rows: list[Values] = []
         for append in items:
@@ -160,7 +166,7 @@ class Appends:
         return [_answer(raw, append, found) for append, found in zip(items, written, strict=True)]
 
     def apply_one(self, raw: RawTransaction, item: Append) -> Answer:
-        """See Batch.apply_one. The key is looked up first: it may be what could not be stored twice."""
+        """See Batch.apply_one. The key is looked up first, because it may be the reason why the batch failed."""
         return known_answer(raw, item) or self.apply(raw, [item])[0]
 
     def _create(self, raw: RawTransaction, append: Append) -> Written:
@@ -171,10 +177,10 @@ class Appends:
 
 
 def _post_end(raw: RawTransaction, append: Append) -> None:
-    """Post the end of a child to its parent, unless that has ended.
+    """Post the end of a child to its parent, unless the parent has ended.
 
-    The row of the parent is touched after that of the child. Two transactions that each end children of a goal of the
-    other may still wait for one another on PostgreSQL, which refuses one of them; its appends are then made one by one.
+    The row of the parent is locked after that of the child. On PostgreSQL, two transactions with such pairs may still
+    deadlock. PostgreSQL then aborts one of them, and its appends are retried one by one.
     """
     from uuid_utils import uuid7
 
@@ -186,7 +192,7 @@ def _post_end(raw: RawTransaction, append: Append) -> None:
 
 
 def _answer(raw: RawTransaction, append: Append, written: Written) -> Answer:
-    """Answer an append by what became of its goal's row."""
+    """Return the result of an append from the result of the update of its row."""
     if written is None:
         return first_answer(raw, append)
     if isinstance(written, PerdureError):
@@ -195,7 +201,7 @@ def _answer(raw: RawTransaction, append: Append, written: Written) -> Answer:
 
 
 def first_answer(raw: RawTransaction, append: Append) -> Answer:
-    """Answer an append that could not be made: as the first time when it was made before, or with why not."""
+    """Return the first result of an append that was made before, or the error of one that cannot be made."""
     row = raw.first(_GOAL, append.goal_id)
     if row is None and append.makes_goal and append.is_in_order and append.summary.start_key is not None:
         return append.key_was_used()
@@ -206,7 +212,7 @@ def first_answer(raw: RawTransaction, append: Append) -> Answer:
 
 
 def known_answer(raw: RawTransaction, append: Append) -> Answer | None:
-    """Answer an append whose key is in the history already."""
+    """Return the result of an append whose key is in the history; None for a new one."""
     row = raw.first(_GOAL, append.goal_id) if append.key is not None else None
     return None if row is None else _known(raw, append, row[0], row[1])
 

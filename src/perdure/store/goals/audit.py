@@ -1,4 +1,4 @@
-"""The histories of goals as rows, read in pages: for a check of all of them, however many there are."""
+"""Reads the histories of goals as rows, in pages, for the verification of any number of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _INBOX = (
 
 @dataclass(frozen=True, slots=True)
 class HistoryRow:
-    """What the row of a goal says about its history, and where its events end."""
+    """The history of a goal as described by its row, with the seq of its newest event."""
 
     goal_no: int
     goal_id: str
@@ -37,7 +37,7 @@ class HistoryRow:
 
 
 def count_histories(raw: RawTransaction) -> int:
-    """Return how many goals there are."""
+    """Return the number of goals."""
     row = raw.first("SELECT count(*) FROM goals WHERE deleted_at IS NULL")
     return int(row[0]) if row else 0
 
@@ -62,18 +62,18 @@ def own_events(raw: RawTransaction, row: HistoryRow, after: int, limit: int) -> 
 
 
 def is_there(raw: RawTransaction, goal_id: str) -> bool:
-    """Tell whether there is such a goal, which was not deleted."""
+    """Return whether a goal exists and was not deleted."""
     return raw.first("SELECT 1 FROM goals WHERE id = ? AND deleted_at IS NULL", goal_id) is not None
 
 
 def row_of(raw: RawTransaction, goal_id: str) -> Summary | None:
-    """Return the row of a goal as lists show it; None when it was deleted."""
+    """Return the row of a goal; None if it was deleted."""
     row = raw.first(BY_ID, goal_id)
     return None if row is None else summary_of(row)
 
 
 def inbox_counts(raw: RawTransaction, goal_id: str) -> tuple[int, int] | None:
-    """Return how many rows the inbox of a goal has, by the goal's row and by a count; None when it was deleted."""
+    """Return the size of an inbox as stored in the row of the goal and as counted; None if the goal was deleted."""
     row = raw.first(_INBOX, goal_id)
     return None if row is None else (int(row[0]), int(row[1]))
 

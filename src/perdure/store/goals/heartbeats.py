@@ -1,9 +1,12 @@
-"""The heartbeats of other workers, timed by the clock of this process: what proves that a worker is dead.
+"""The heartbeats of other workers, measured by the clock of this process, as proof that a worker is dead.
 
-A lease that is kept on a server has a deadline on the server's wall clock, which may jump. So the deadline is only a
-hint. Every renewal also changes the lease's beat, and an observer that has seen no change for as long as the lease
-lasts, by its own clock, knows that the owner has stopped: a worker whose renewals fail ends its goals after two thirds
-of its lease.
+The deadline of a lease on a database server uses the wall clock of the server, and that clock may jump. If it jumped
+forward, every lease would look expired, and goals would be taken from live workers. So the deadline is only a hint.
+
+The proof uses a clock that never jumps: the monotonic clock of the observer. Every renewal increments the beat of the
+lease. A live worker renews several times per lease, and a worker whose renewals fail ends its goals after two thirds of
+its lease. So if an observer has seen the same beat for the whole length of the lease, by its own clock, the owner has
+stopped. The price is time: an observer that sees a lease for the first time must wait for its full length.
 """
 
 import threading
@@ -15,7 +18,7 @@ from perdure.kernel.ports import Worker
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """What a worker has said about itself: that it lives until a moment, on the clock of the store of the leases."""
+    """The lease of a worker: it is alive until a deadline, by the clock of the store."""
 
     worker: Worker
     deadline_us: int
@@ -24,7 +27,7 @@ class Lease:
 
     @property
     def sign(self) -> tuple[int, int]:
-        """What changes with every renewal. A worker of an older version changes only the deadline."""
+        """The part that changes with every renewal. A worker of an older version changes only the deadline."""
         return self.beat, self.deadline_us
 
     @property
@@ -34,14 +37,14 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """For how long a lease was seen unchanged, and whether it was seen to change before that."""
+    """How long a lease was seen unchanged, and whether it was seen to change before that."""
 
     silent_s: float
     has_changed: bool
 
 
 class Heartbeats:
-    """The leases that this process has read, and since when each is as it is. Used by several threads."""
+    """The leases that this process has read, and since when each is unchanged. Thread-safe."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
@@ -49,10 +52,9 @@ class Heartbeats:
         self._lock = threading.Lock()
 
     def see(self, lease: Lease, asked_s: float) -> Seen:
-        """Note a lease that was read after `asked_s`, and say for how long it has certainly not changed.
+        """Record a lease that was read after `asked_s`, and return for how long it has certainly not changed.
 
-        A new sign counts from after it was read, and an old one up to before it was read again: the time in between is
-        never longer than what this says.
+        The time starts after the first read of a sign and ends before the last one, so it is never too long.
         """
         with self._lock:
             known = self._known.get(lease.worker.id)

@@ -1,4 +1,4 @@
-"""How the history of a goal is read from a SQL database: through all parents of a fork, wholly or page by page."""
+"""Reads the history of a goal, including the events that a fork shares with other goals, in full or in pages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _SIZES = "SELECT seq, {bytes} FROM events WHERE goal_no = ? AND seq > ? AND seq 
 
 @dataclass
 class Page:
-    """How much of a history is still to be read, and the query that tells the sizes of events."""
+    """The remaining size of a page of a history, and the query for the sizes of events."""
 
     bytes_left: int
     sizes: str
@@ -30,7 +30,7 @@ class Page:
 
     @classmethod
     def of(cls, max_bytes: int, payload_bytes: str) -> "Page":
-        """Make a page of a size; `payload_bytes` is the SQL expression for the size of a payload."""
+        """Return a page of a size; `payload_bytes` is the SQL expression for the size of a payload."""
         return cls(max_bytes, _SIZES.format(bytes=payload_bytes))
 
     def end(self, raw: RawTransaction, goal_no: int, after: int, until: int) -> int:
@@ -46,7 +46,7 @@ class Page:
 
 
 def load(raw: RawTransaction, goal_id: str, after: int, upto: int | None, page: Page | None = None) -> list[Event]:
-    """Read the events of the goal's parents up to where they were left, then its own."""
+    """Return the events of a goal: for a fork, first those of its origins up to their fork points, then its own."""
     events: list[Event] = []
     for part in reversed(_parts(raw, goal_id, after)):
         until = part.end if upto is None else min(part.end, upto)
@@ -73,7 +73,7 @@ class _Part:
 
 
 def _parts(raw: RawTransaction, goal_id: str, after: int) -> list[_Part]:
-    """Return what a history after a seq consists of, the goal's own part first, those it was forked from behind it."""
+    """Return the parts of a history after a seq: first the goal's own, then those of its origins."""
     query = (
         "SELECT goal_no, last_seq, last_hash, forked_from_id, forked_from_seq"
         " FROM goals WHERE id = ? AND deleted_at IS NULL"
@@ -86,7 +86,7 @@ def _parts(raw: RawTransaction, goal_id: str, after: int) -> list[_Part]:
         if row is None:
             raise missing(owner) if owner == goal_id else lost_origin(goal_id, owner)
         if owner in parts:
-            raise Damaged(f"{goal_id} is said to be a fork of {owner}, which is said to be a fork of itself.")
+            raise Damaged(f"{goal_id} is a fork of {owner}, which is recorded as a fork of itself.")
         goal_no, last_seq, last_hash, origin_id, origin_seq = row
         end = last_seq if left_at is None else min(left_at, last_seq)
         parts[owner] = _Part(owner, goal_no, end, last_hash)
@@ -98,4 +98,4 @@ def _refuse_cut_tail(goal_id: str, own: Sequence[Event], last_seq: int, last_has
     if not own or own[-1].seq != last_seq:
         raise damaged_event(goal_id, last_seq, "is missing; it was the last")
     if own[-1].hash != last_hash:
-        raise damaged_event(goal_id, last_seq, "is not what was written")
+        raise damaged_event(goal_id, last_seq, "was changed")

@@ -1,4 +1,4 @@
-"""Who owns a goal, and whether that one still lives; the part that all stores share, and the one for SQL."""
+"""The leases of goals: rules that all stores share, and the implementation in SQL."""
 
 import secrets
 from abc import ABC, abstractmethod
@@ -17,7 +17,7 @@ from perdure.store.goals.rows import BY_ID, summary_of
 from perdure.store.raw import RawDatabase, RawTransaction, Values
 
 IsDead = Callable[[str], bool]
-"""Knows of a worker on the same home and boot that it is dead, however long its lease still is."""
+"""Returns whether a worker with the same home and boot is dead, regardless of its lease."""
 OnRelease = Callable[[str], None]
 """Called with the id of a goal whose lease is released."""
 
@@ -43,10 +43,10 @@ LIKELY = {
     "posted": "status NOT IN ('open', 'done', 'failed', 'cancelled') AND inbox_count > 0 AND deleted_at IS NULL",
     "open": "status NOT IN ('waiting', 'done', 'failed', 'cancelled') AND deleted_at IS NULL",
 }
-"""The goals that a worker may claim next: those that wait and were posted to, before those that are open.
+"""The goals that a worker may claim next: waiting goals with posts, before open goals.
 
-Each has a partial index, idx_goals_posted and idx_goals_queue. The status is compared by NOT IN, which no planner can
-look up in idx_goals_status: without statistics both databases have preferred that one, and read every open goal.
+Each kind has a partial index, idx_goals_posted and idx_goals_queue. The status is compared by NOT IN, so that no
+planner uses idx_goals_status: without statistics both databases preferred that index, and read every open goal.
 """
 OWNERS = """
 WITH RECURSIVE owners (worker) AS (
@@ -56,11 +56,11 @@ WITH RECURSIVE owners (worker) AS (
             ORDER BY goals.worker LIMIT 1)
     FROM owners WHERE owners.worker IS NOT NULL)
 SELECT worker FROM owners WHERE worker > ''"""
-"""Each owner by one look into an index, however many goals it has."""
+"""Finds each owner by one index lookup, regardless of the number of its goals."""
 _FIRST = (
     "SELECT goal_no, id, epoch, status, worker FROM goals WHERE {conditions} ORDER BY worker, goal_no LIMIT 1{lock}"
 )
-"""PostgreSQL knows no order within `worker IS NULL` unless it is asked to order by the worker, too."""
+"""PostgreSQL uses the order of the index within `worker IS NULL` only if the query also orders by the worker."""
 _AFTER = "goal_no > (SELECT goal_no FROM goals WHERE id = ?)"
 
 
@@ -72,7 +72,7 @@ class GoalRange:
     queue: str
     owner: str | None
 
-    def first(self, wanted: "Wanted", lock: str = "") -> tuple[str, Values]:
+    def first(self, wanted: "ClaimQuery", lock: str = "") -> tuple[str, Values]:
         """Return the query of its first goal."""
         owned_by: tuple[str, Values] = ("worker IS NULL", ()) if self.owner is None else ("worker = ?", (self.owner,))
         parts = [(LIKELY[self.likely], ()), ("queue = ?", (self.queue,)), owned_by, *wanted.conditions()]
@@ -82,8 +82,8 @@ class GoalRange:
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What `claim_next` was asked for."""
+class ClaimQuery:
+    """The parameters of `claim_next`."""
 
     queues: tuple[str, ...]
     worker: Worker
@@ -93,7 +93,7 @@ class Wanted:
     """The condition that a goal, as `id@seq`, is in a JSON list, as the database writes it."""
 
     def conditions(self) -> "Iterator[tuple[str, Values]]":
-        """Yield what else holds for a goal that is claimed."""
+        """Yield the further conditions of a goal to claim, with their values."""
         if self.skip:
             skipped = [f"{goal_id}@{seq}" for goal_id, seq in self.skip.items()]
             yield f"NOT {self.is_skipped}", (orjson.dumps(skipped).decode(),)
@@ -107,7 +107,7 @@ def lease_of(row: Any) -> Lease:
 
 
 def is_known_dead(owner: Worker, observer: Worker, is_dead: IsDead) -> bool:
-    """Tell whether an observer beside a worker knows that it is dead, whatever its lease says."""
+    """Return whether an observer with the same home and boot knows that a worker is dead."""
     is_beside = (owner.home_id, owner.boot_id) == (observer.home_id, observer.boot_id)
     return is_beside and is_dead(owner.id)
 
@@ -115,7 +115,7 @@ def is_known_dead(owner: Worker, observer: Worker, is_dead: IsDead) -> bool:
 def require_claimable(goal_id: str, status: Status, *, is_child: bool, reopen: bool) -> None:
     """See Leases.claim.
 
-    Raises: Ended; Conflict when the goal is to be reopened and cannot be.
+    Raises: Ended; Conflict when the goal cannot be reopened.
     """
     if reopen and not can_reopen(status, is_child=is_child):
         raise not_failed(goal_id, status)
@@ -124,18 +124,18 @@ def require_claimable(goal_id: str, status: Status, *, is_child: bool, reopen: b
 
 
 def epoch_step() -> int:
-    """Return by how much a claim raises the epoch: a random number, so that no epoch is ever assigned twice.
+    """Return the increment of the epoch in a claim: a random number, so that no epoch is ever assigned twice.
 
-    A database that goes back to an earlier state (a restore, a failover to a replica that lags) does not know the
-    epochs that were assigned since, and none of our code runs at that moment. With steps of 1 the next claim would
-    assign the epoch of a worker that still lives. With random steps of up to 2^40 it does so with a probability of
-    2^-40, and the column, which has 63 bits, has room for at least 8 million claims of one goal.
+    A database that goes back to an earlier state (a restore, a failover to a lagging replica) does not know the epochs
+    that were assigned since. With increments of 1, the next claim would assign the epoch of a worker that is still
+    alive. With random increments of up to 2^40, the probability is 2^-40. The column has 63 bits, enough for at least 8
+    million claims of one goal.
     """
     return secrets.randbelow(2**40) + 1
 
 
 def assume_alive(_worker_id: str) -> bool:
-    """Know nothing: then the lease decides."""
+    """Return False, so that the lease decides."""
     return False
 
 
@@ -144,17 +144,17 @@ def ignore_release(_goal_id: str) -> None:
 
 
 def owned(goal_id: str, owner: Worker) -> Owned:
-    """Say that another worker has a goal."""
+    """Return the error for a goal that another worker owns."""
     return Owned(f"{goal_id} is being worked on by {owner.id} on {owner.host}.")
 
 
 class SqlLeases(ABC):
-    """The leases in a SQL database; what tells that a worker is dead, its kind knows. See Leases."""
+    """The leases in a SQL database; subclasses decide whether a worker is dead. See Leases."""
 
     _is_skipped: str
-    """The SQL condition that a goal, as `id@seq`, is in a JSON list; each kind of database has its own."""
+    """The SQL condition that a goal, as `id@seq`, is in a JSON list; it differs between databases."""
     _lock: str
-    """What makes a claimant pass over rows that another one has locked."""
+    """The SQL clause that makes a claimant skip rows that another one has locked."""
 
     def __init__(
         self,
@@ -162,12 +162,12 @@ class SqlLeases(ABC):
         *,
         boottime_s: Callable[[], float],
         is_dead: IsDead = assume_alive,
-        let_go: OnRelease = ignore_release,
+        on_release: OnRelease = ignore_release,
     ) -> None:
         self._database = database
         self._boottime_s = boottime_s
         self._is_dead = is_dead
-        self._let_go = let_go
+        self._on_release = on_release
 
     async def renew(self, worker: Worker, ttl_s: float) -> None:
         """See Leases.renew."""
@@ -187,7 +187,7 @@ class SqlLeases(ABC):
 
     async def release(self, goal_id: str, worker: Worker, epoch: int) -> None:
         """See Leases.release."""
-        self._let_go(goal_id)
+        self._on_release(goal_id)
         await self._database.write_raw(lambda raw: _release(raw, goal_id, worker.id, epoch))
         failpoints.hit("store.release.after")
 
@@ -201,7 +201,7 @@ class SqlLeases(ABC):
         self, queues: Collection[str], worker: Worker, *, skip: Mapping[str, int] = NOTHING, after: str | None = None
     ) -> ClaimedGoal | None:
         """See Leases.claim_next."""
-        wanted = Wanted(tuple(queues), worker, skip, after, self._is_skipped)
+        wanted = ClaimQuery(tuple(queues), worker, skip, after, self._is_skipped)
         claimed = await self._database.write_raw(lambda raw: self._claim_next(raw, wanted))
         if claimed is not None:
             failpoints.hit("store.claim.after")
@@ -211,28 +211,28 @@ class SqlLeases(ABC):
         self, queues: Collection[str], worker: Worker, *, skip: Mapping[str, int] = NOTHING, after: str | None = None
     ) -> bool:
         """See Leases.has_next."""
-        wanted = Wanted(tuple(queues), worker, skip, after, self._is_skipped)
+        wanted = ClaimQuery(tuple(queues), worker, skip, after, self._is_skipped)
         return bool(await self._database.read_raw(lambda raw: self._ranges(raw, wanted)))
 
     @abstractmethod
     def _now_us(self, raw: RawTransaction) -> int:
-        """Read the one clock that deadlines are compared with."""
+        """Return the time of the clock that deadlines are compared with."""
 
     @abstractmethod
     def _left_s(self, lease: Lease, now_us: int, observer: Worker, asked_s: float) -> float | None:
-        """Tell whether a worker is dead: 0 when that is certain, None when it lives as far as anybody can tell.
+        """Return the seconds until a worker is proven dead: 0 if it is, None if it seems alive.
 
-        Anything else is for how many seconds the observer has to see no sign of life until it is certain. The lease was
-        read after `asked_s`, on the observer's own clock.
+        Any other number is how much longer the observer must see no renewal. The lease was read after `asked_s`, by the
+        clock of the observer.
         """
 
     @abstractmethod
     def _prefer_order(self, raw: RawTransaction) -> None:
-        """Have the planner read an index in its order, also when it has no statistics yet."""
+        """Make the planner read an index in its order, even without statistics."""
 
     @abstractmethod
     def _forget(self, raw: RawTransaction, now_us: int) -> None:
-        """Remove leases of workers that were not heard of for long: unknown is dead."""
+        """Delete leases that were not renewed for long; an unknown worker counts as dead."""
 
     def _renew(self, raw: RawTransaction, worker: Worker, ttl_us: int) -> None:
         now_us = self._now_us(raw)
@@ -255,8 +255,8 @@ class SqlLeases(ABC):
         failpoints.hit("store.claim.before")
         return int(claimed[0])
 
-    def _claim_next(self, raw: RawTransaction, wanted: Wanted) -> ClaimedGoal | None:
-        """Claim the first goal of the best range; one that another claimant looks at in this moment is passed over."""
+    def _claim_next(self, raw: RawTransaction, wanted: ClaimQuery) -> ClaimedGoal | None:
+        """Claim the first goal of the first range, skipping goals that another claimant has locked."""
         for each in self._ranges(raw, wanted):
             statement, values = each.first(wanted, self._lock)
             if (found := raw.first(statement, *values)) is not None:
@@ -272,8 +272,8 @@ class SqlLeases(ABC):
         failpoints.hit("store.claim.before")
         return ClaimedGoal(summary_of(goal), int(claimed[0]), former)
 
-    def _ranges(self, raw: RawTransaction, wanted: Wanted) -> list[GoalRange]:
-        """Return the ranges that have a goal to claim, in the order of these goals."""
+    def _ranges(self, raw: RawTransaction, wanted: ClaimQuery) -> list[GoalRange]:
+        """Return the ranges with a goal to claim, in the order of these goals."""
         self._prefer_order(raw)
         found: list[tuple[int, int, GoalRange]] = []
         for rank, likely in enumerate(LIKELY if wanted.after is None else ("open",)):
@@ -286,7 +286,7 @@ class SqlLeases(ABC):
         return [each for _, _, each in sorted(found, key=lambda one: one[:2])]
 
     def _claimable_owners(self, raw: RawTransaction, likely: str, queue: str, claimant: Worker) -> list[str]:
-        """Return the owners of goals that are dead."""
+        """Return the owners of goals that are proven dead."""
         statement = OWNERS.format(likely=LIKELY[likely])
         owners = [row[0] for row in raw.execute(statement, queue).fetchall() if row[0] != claimant.id]
         living = {lease.worker.id for lease, left_s in self._seen(raw, owners, claimant) if left_s != 0}
@@ -305,7 +305,7 @@ class SqlLeases(ABC):
     def _seen(
         self, raw: RawTransaction, worker_ids: Collection[str], observer: Worker
     ) -> list[tuple[Lease, float | None]]:
-        """Return the leases of some workers, each with what `_left_s` says about it."""
+        """Return the leases of some workers, each with its `_left_s`."""
         if not worker_ids:
             return []
         asked_s = self._boottime_s()

@@ -1,4 +1,4 @@
-"""The histories of goals in memory, gone with the process: for runs that leave nothing behind, and for tests."""
+"""The histories and leases of goals in memory, for ephemeral runs and tests."""
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -24,6 +24,7 @@ from perdure.kernel.ports import (
     ForkedFrom,
     GoalFilter,
     InboxRow,
+    Posted,
     Summary,
     Worker,
 )
@@ -44,7 +45,7 @@ from perdure.store.goals.leases import IsDead, assume_alive, epoch_step, is_know
 
 @dataclass(slots=True)
 class _Goal:
-    """What a row of goals, and the rows that belong to it, are elsewhere."""
+    """A goal with its events, keys and inbox: the rows of a database."""
 
     summary: Summary
     events: list[Event] = field(default_factory=list)
@@ -53,7 +54,7 @@ class _Goal:
     epoch: int = 1
     is_deleted: bool = False
     changed_no: int = 0
-    """The number of the newest append of events, counted over all goals."""
+    """The number of the newest append of events, over all goals."""
 
     @property
     def has_ended(self) -> bool:
@@ -63,7 +64,7 @@ class _Goal:
         return (self.summary.status, self.summary.queue) == (status, queue) and not self.is_deleted
 
     def own(self, worker: Worker, queue: str | None = None) -> None:
-        """Give the goal a new owner."""
+        """Assign a new owner and epoch."""
         was = self.summary
         self.epoch += epoch_step()
         deaths = was.deaths + (was.worker not in (None, worker.id))
@@ -76,8 +77,8 @@ class _Goal:
         return is_as_expected and is_admitted and append.taken <= self.inbox.keys()
 
     def take(self, append: Append) -> Appended:
-        is_given_back = append.release and (append.ends or len(self.inbox) == len(append.taken))
-        worker = None if is_given_back else self.summary.worker
+        is_released = append.release and (append.ends or len(self.inbox) == len(append.taken))
+        worker = None if is_released else self.summary.worker
         was = self.summary
         self.summary = replace(
             append.summary, last_seq=append.seq, worker=worker, start_key=was.start_key, queue=was.queue
@@ -91,7 +92,7 @@ class _Goal:
 
 
 class _Goals(dict[str, _Goal]):
-    """The goals by id, also those that were deleted, and their histories across forks."""
+    """The goals by id, including deleted ones, and their histories across forks."""
 
     def existing(self, goal_id: str) -> _Goal:
         """Return a goal that was not deleted.
@@ -104,7 +105,7 @@ class _Goals(dict[str, _Goal]):
         return goal
 
     def history(self, goal: _Goal) -> list[Event]:
-        """Return the events of a goal; a fork's begin with its parents'."""
+        """Return the events of a goal; those of a fork begin with those of its origins."""
         parts = [goal.events]
         left_at = goal.summary.last_seq
         while (origin := goal.summary.forked_from) is not None:
@@ -114,7 +115,7 @@ class _Goals(dict[str, _Goal]):
         return [event for part in reversed(parts) for event in part]
 
     def require_origin(self, origin: ForkedFrom | None, expected_hash: bytes) -> None:
-        """Check that the event that a fork continues from is there.
+        """Check that the event exists after which a fork continues.
 
         Raises: NotFound; Conflict.
         """
@@ -131,7 +132,7 @@ class _Goals(dict[str, _Goal]):
 class InMemoryStateStore:
     """The goals, and the leases on them, in memory. See GoalStore and Leases.
 
-    Nothing is awaited inside a method, so each is one transaction.
+    No method awaits, so each is one transaction.
     """
 
     def __init__(
@@ -189,14 +190,14 @@ class InMemoryStateStore:
         if append.events:
             self._appends += 1
             self._goals[append.goal_id].changed_no = self._appends
-            self._tell(append.goal_id, append.events)
+            self._notify(append.goal_id, append.events)
 
-    def _tell(self, goal_id: str, events: Sequence[Event]) -> None:
+    def _notify(self, goal_id: str, events: Sequence[Event]) -> None:
         for listener in tuple(self._listeners):
             listener(goal_id, events)
 
     def _post_end(self, append: Append) -> None:
-        """Post the end of a child to its parent, unless that has ended."""
+        """Post the end of a child to its parent, unless the parent has ended."""
         parent = self._goals.get(append.summary.parent.goal_id) if append.summary.parent is not None else None
         if append.ends_child and parent is not None and not (parent.is_deleted or parent.has_ended):
             row = append.end_of_child(str(uuid7()))
@@ -273,7 +274,7 @@ class InMemoryStateStore:
         if not goal.has_ended:
             rest = replace(rest, status="cancelled", waiting_for=None, worker=None, due_us=None)
         self._goals[goal_id] = _Goal(rest, is_deleted=True)
-        self._tell(goal_id, ())
+        self._notify(goal_id, ())
 
     async def post(  # noqa: PLR0913 (what is posted, its key, its check and its moment)
         self,
@@ -291,8 +292,8 @@ class InMemoryStateStore:
         at_us = self._now_us() if created_us is None else created_us
         row = InboxRow(str(uuid7()), kind, orjson.loads(json_text(payload)), key, at_us)
         goal = self._goals.existing(goal_id)
-        for known_kind, known_payload in _posts(goal, key):
-            require_same_post(goal_id, row, known_kind, known_payload)
+        for known in _posts(goal, key):
+            require_same_post(goal_id, row, known.kind, known.payload)
             return False
         if admit is not None:
             admit(self._events(goal_id, after), list(goal.inbox.values()))
@@ -309,7 +310,7 @@ class InMemoryStateStore:
         """See Inbox.posted."""
         return [name for name, goal in self._goals.items() if goal.summary.worker == worker_id and goal.inbox]
 
-    async def posted_as(self, goal_id: str, key: str) -> tuple[str, dict[str, Any]] | None:
+    async def posted_as(self, goal_id: str, key: str) -> Posted | None:
         """See Inbox.posted_as."""
         require_key(key)
         goal = self._goals.get(goal_id)
@@ -433,16 +434,16 @@ def _matches(goal: Summary, where: GoalFilter) -> bool:
     return is_same and is_in_status and is_fork and is_child and has_tag and is_after and is_before and is_old
 
 
-def _posts(goal: _Goal, key: str) -> list[tuple[str, dict[str, Any]]]:
-    """Return what was posted to a goal under a key: kind and payload, from its inbox and from its history."""
-    known = [(row.kind, row.payload) for row in goal.inbox.values() if row.key == key]
-    if key in goal.keys:
-        known.append((goal.keys[key].type, orjson.loads(goal.keys[key].payload)))
+def _posts(goal: _Goal, key: str) -> list[Posted]:
+    """Return what was posted to a goal under a key, from its inbox and from its history."""
+    known = [Posted(row.kind, row.payload, None) for row in goal.inbox.values() if row.key == key]
+    if (event := goal.keys.get(key)) is not None:
+        known.append(Posted(event.type, orjson.loads(event.payload), event.seq))
     return known
 
 
 def _first_answer(goal: _Goal, append: Append) -> Appended | None:
-    """Answer an append that was made before; None when it is a new one.
+    """Return the first result of an append that was made before; None for a new one.
 
     Raises: Conflict
     """

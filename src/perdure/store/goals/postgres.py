@@ -25,7 +25,7 @@ from perdure.store.raw import RawDatabase, RawTransaction
 from perdure.store.target import PostgresTarget
 
 _FORGOTTEN_AFTER_S = 3600.0
-_LOOK_EVERY_S = 60.0
+_CHECK_EVERY_S = 60.0
 _FORGET = "DELETE FROM leases WHERE worker = ? AND beat = ? AND deadline = ?"
 _ADVANCE_ALL = """
 WITH asked AS (
@@ -55,11 +55,11 @@ WITH asked AS (
     JOIN swapped USING (n)
 )
 SELECT n, inbox_count FROM swapped"""
-"""The events of a goal whose swap touched no row join nothing, and are left out."""
+"""Events of a goal whose row was not updated match no row in the join, so they are not inserted."""
 
 
 class PostgresAppends(Appends):
-    """Appends to histories in PostgreSQL: those that only move a goal on are one statement. See Batch."""
+    """Appends to histories in PostgreSQL; plain ones share one statement. See Append.is_plain and Batch."""
 
     def is_single_statement(self, items: Sequence[Append]) -> bool:
         """See Batch.is_single_statement."""
@@ -70,7 +70,7 @@ class PostgresAppends(Appends):
         return [answer for part in _one_of_each_goal(items) for answer in self._all(raw, part)]
 
     def _all(self, raw: RawTransaction, items: Sequence[Append]) -> Iterator[Answer]:
-        """Do appends of as many goals, first those that need several statements."""
+        """Yield the results of appends to distinct goals; those that need several statements are done first."""
         others = iter(super().apply(raw, [append for append in items if not append.is_plain]))
         plain = [append for append in items if append.is_plain]
         moved = iter(_advance_all(raw, plain) if plain else ())
@@ -78,7 +78,7 @@ class PostgresAppends(Appends):
 
 
 def _one_of_each_goal(items: Sequence[Append]) -> Iterator[list[Append]]:
-    """Split appends, without changing their order, so that no part has two of one goal: an UPDATE moves a row once."""
+    """Split appends, in order, so that no part has two of one goal, because an UPDATE changes a row once."""
     part: dict[str, Append] = {}
     for append in items:
         if append.goal_id in part:
@@ -90,7 +90,7 @@ def _one_of_each_goal(items: Sequence[Append]) -> Iterator[list[Append]]:
 
 def _advance_all(raw: RawTransaction, appends: Sequence[Append]) -> list[Answer]:
     in_order = [(n, append) for n, append in enumerate(appends) if append.is_in_order]
-    asked = orjson.dumps([_asked(n, append) for n, append in in_order]).decode()
+    asked = orjson.dumps([_columns(n, append) for n, append in in_order]).decode()
     events = orjson.dumps([event for n, append in in_order for event in _events(n, append)]).decode()
     moved = dict(raw.execute(_ADVANCE_ALL, asked, raw.head, events).fetchall())
     if len(moved) < len(appends):
@@ -101,7 +101,7 @@ def _advance_all(raw: RawTransaction, appends: Sequence[Append]) -> list[Answer]
     ]
 
 
-def _asked(n: int, append: Append) -> dict[str, object]:
+def _columns(n: int, append: Append) -> dict[str, object]:
     summary = append.summary
     return {
         "n": n,
@@ -155,9 +155,8 @@ class PostgresStateStore(SqlStateStore):
 class PostgresLeases(SqlLeases):
     """The leases in PostgreSQL. See Leases.
 
-    The server's wall clock may jump, so a deadline is a hint. What proves that a worker is dead is that its heartbeat
-    stood still for as long as its lease lasts, by the clock of this process; see `heartbeats`. `now` is the SQL
-    expression that reads the server's clock.
+    A worker is proven dead by its heartbeats, because the wall clock of the server may jump; see `heartbeats`. `now` is
+    the SQL expression that reads that clock.
     """
 
     _is_skipped = "id || '@' || last_seq IN (SELECT json_array_elements_text(CAST(? AS JSON)))"
@@ -169,13 +168,13 @@ class PostgresLeases(SqlLeases):
         *,
         boottime_s: Callable[[], float],
         is_dead: IsDead = assume_alive,
-        let_go: OnRelease = ignore_release,
+        on_release: OnRelease = ignore_release,
         now: str = "now()",
     ) -> None:
-        super().__init__(database, boottime_s=boottime_s, is_dead=is_dead, let_go=let_go)
+        super().__init__(database, boottime_s=boottime_s, is_dead=is_dead, on_release=on_release)
         self._heartbeats = Heartbeats(boottime_s)
-        self._now = f"SELECT CAST(extract(epoch FROM {now}) * 1000000 AS BIGINT)"  # noqa: S608 (ours)
-        self._look_s = boottime_s() + _LOOK_EVERY_S
+        self._now = f"SELECT CAST(extract(epoch FROM {now}) * 1000000 AS BIGINT)"  # noqa: S608 (a constant or from a test)
+        self._check_s = boottime_s() + _CHECK_EVERY_S
 
     def _now_us(self, raw: RawTransaction) -> int:
         row = raw.first(self._now)
@@ -191,15 +190,15 @@ class PostgresLeases(SqlLeases):
         return None if seen.has_changed or is_hinted else lease.ttl_s - seen.silent_s
 
     def _prefer_order(self, raw: RawTransaction) -> None:
-        """See SqlLeases._prefer_order: a bitmap scan would note all goals of the range, and sort them."""
+        """See SqlLeases._prefer_order. A bitmap scan would collect and sort all goals of the range."""
         raw.execute("SET LOCAL enable_bitmapscan = off")
 
-    def _forget(self, raw: RawTransaction, now_us: int) -> None:  # noqa: ARG002 (see _look_s)
-        """Remove the leases that this process itself has seen unchanged for an hour; it looks once a minute."""
+    def _forget(self, raw: RawTransaction, now_us: int) -> None:  # noqa: ARG002 (see _check_s)
+        """Delete leases that this process has seen unchanged for an hour; checks once a minute."""
         asked_s = self._boottime_s()
-        if asked_s < self._look_s:
+        if asked_s < self._check_s:
             return
-        self._look_s = asked_s + _LOOK_EVERY_S
+        self._check_s = asked_s + _CHECK_EVERY_S
         leases = [lease_of(row) for row in raw.execute(LEASES).fetchall()]
         for lease in leases:
             if self._heartbeats.see(lease, asked_s).silent_s >= max(_FORGOTTEN_AFTER_S, lease.ttl_s):
@@ -208,6 +207,6 @@ class PostgresLeases(SqlLeases):
 
 
 def _was_restarted(owner: Worker, observer: Worker) -> bool:
-    """Tell whether the machine of a worker was started again since, as an observer on the same machine sees it."""
+    """Return whether the machine of a worker was rebooted, as seen by an observer on the same machine."""
     is_same_place = (owner.host, owner.home_id) == (observer.host, observer.home_id)
     return is_same_place and owner.boot_id != observer.boot_id

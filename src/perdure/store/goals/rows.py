@@ -1,4 +1,4 @@
-"""The rows of goals as the values that they stand for."""
+"""Converts rows of goals, events and inboxes to values and back, and builds the queries of lists."""
 
 from collections.abc import Sequence
 from dataclasses import fields
@@ -13,7 +13,7 @@ from perdure.store.goals.append import Append
 from perdure.store.raw import Values
 
 _ALL = "goal_no > 0"
-"""All numbers are; said so that SQLite goes by them instead of sorting."""
+"""Always true; makes SQLite read goals in the order of their numbers instead of sorting."""
 _BEFORE = "goal_no < (SELECT goal_no FROM goals WHERE id = ?)"
 _SUMMARY = (
     "SELECT id, text, mind, status, created_at, updated_at, last_seq, steps, cost_usd, reason, detail, waiting_for,"
@@ -24,8 +24,8 @@ _NO_KEY = (None,)
 _ORIGIN_AT = [field.name for field in fields(Summary)].index("forked_from")
 POSTED = "SELECT id FROM goals WHERE worker = ? AND inbox_count > 0 ORDER BY goal_no"
 BY_KEY = (
-    "SELECT kind, payload FROM inbox WHERE goal_no = ? AND key = ?"
-    " UNION ALL SELECT type, payload FROM events WHERE goal_no = ? AND key = ?"
+    "SELECT kind, payload, CAST(NULL AS BIGINT) FROM inbox WHERE goal_no = ? AND key = ?"
+    " UNION ALL SELECT type, payload, seq FROM events WHERE goal_no = ? AND key = ?"
 )
 BY_START_KEY = f"{_SUMMARY} AND start_key = ?"
 BY_ID = f"{_SUMMARY} AND id = ?"
@@ -50,8 +50,8 @@ _FILTERS = {
 def listing(where: GoalFilter, has_tag: str, before: str | None, limit: int) -> tuple[str, Values]:
     """Return the query of a list, newest first; `has_tag` is the condition that the column of tags contains a text.
 
-    The characters that a tag may have are those that JSON writes as they are, so its quoted form is in that column if
-    and only if the goal has the tag.
+    A tag has only characters that JSON does not escape. So the column contains the quoted tag if and only if the goal
+    has the tag.
     """
     conditions: dict[str, Values] = {_ALL: ()} if before is None else {_BEFORE: (before,)}
     if where.statuses is not None:
@@ -66,15 +66,17 @@ def listing(where: GoalFilter, has_tag: str, before: str | None, limit: int) -> 
 
 
 def _one_of(column: str, count: int) -> str:
-    """Return the condition that a column has one of some values; of none, no row has one."""
-    return f"{column} = ?" if count == 1 else f"{column} IN ({', '.join('?' * count)})" if count else "1 = 0"
+    """Return the condition that a column has one of `count` values; it is false for none."""
+    if count == 1:
+        return f"{column} = ?"
+    return f"{column} IN ({', '.join('?' * count)})" if count else "1 = 0"
 
 
 QUEUED = "SELECT count(*) FROM goals WHERE deleted_at IS NULL AND status = 'open' AND queue = ? AND worker IS NULL"
 
 
 def due_listing(now_us: int, queue: str | None, after: Summary | None, limit: int) -> tuple[str, Values]:
-    """Return the query of goals that are due, the longest first, after one that may not be due any more."""
+    """Return the query of goals that are due, the longest first, after a goal that need not be due any more."""
     conditions: dict[str, Values] = {"due_at <= ?": (now_us,)}
     if queue is not None:
         conditions["queue = ?"] = (queue,)
@@ -86,7 +88,7 @@ def due_listing(now_us: int, queue: str | None, after: Summary | None, limit: in
 
 
 def summary_of(row: Sequence[Any]) -> Summary:
-    """Read a row of a list."""
+    """Return the summary of a row."""
     origin_id, origin_seq, parent_id, parent_call_id, tags, *rest = row[_ORIGIN_AT:]
     origin = None if origin_id is None else ForkedFrom(origin_id, origin_seq)
     parent = None if parent_id is None else ParentCall(parent_id, parent_call_id)
@@ -95,7 +97,7 @@ def summary_of(row: Sequence[Any]) -> Summary:
 
 
 def event_values(append: Append, goal_no: int) -> list[Values]:
-    """Give the rows of an append's events; its key stands on the last.
+    """Return the rows of the events of an append; the last has its key.
 
     Raises: Invalid
     """
@@ -108,18 +110,18 @@ def event_values(append: Append, goal_no: int) -> list[Values]:
 
 
 def id_bytes(event: Event) -> bytes:
-    """Write the id of an event as it is stored.
+    """Return the stored form of the id of an event.
 
     Raises: Invalid
     """
     try:
         return bytes.fromhex(event.id.replace("-", ""))
     except ValueError as error:
-        raise Invalid(f"The id of an event is a UUID, which {event.id!r} is not.") from error
+        raise Invalid(f"The id of an event must be a UUID, got {event.id!r}.") from error
 
 
 def events_of(goal_id: str, rows: Sequence[Values]) -> list[Event]:
-    """Read rows of events."""
+    """Return the events of rows."""
     return [
         make_event(goal_id, seq, _dashed(id_), event_type, iteration, timestamp_us, payload, hash_, v)
         for seq, id_, event_type, iteration, timestamp_us, payload, hash_, v in rows
@@ -132,7 +134,7 @@ def _dashed(id_: bytes) -> str:
 
 
 def inbox_row_of(row: Sequence[Any]) -> InboxRow:
-    """Read a row of an inbox.
+    """Return the value of a row of an inbox.
 
     Raises: Damaged
     """
@@ -142,5 +144,5 @@ def inbox_row_of(row: Sequence[Any]) -> InboxRow:
     except ValueError:
         content = None
     if not isinstance(content, dict):
-        raise Damaged(f"What was posted as {row_id} cannot be read: it is not a JSON object.")
+        raise Damaged(f"The post {row_id} cannot be read: it is not a JSON object.")
     return InboxRow(row_id, kind, content, key, created_us)

@@ -1,4 +1,4 @@
-"""The histories of goals in a SQL database; how many appends share a transaction, each kind knows itself."""
+"""The histories of goals in a SQL database; subclasses provide the appends and expressions of each kind."""
 
 import asyncio
 import os
@@ -21,6 +21,7 @@ from perdure.kernel.ports import (
     Event,
     GoalFilter,
     InboxRow,
+    Posted,
     Summary,
 )
 from perdure.statuses import FINAL
@@ -59,7 +60,7 @@ _END = (
     "UPDATE goals SET status = 'cancelled', waiting_for = NULL, worker = NULL, due_at = NULL, epoch = epoch + 1"
     " WHERE id = ? AND deleted_at IS NULL AND status IN ('open', 'waiting')"
 )
-"""Ends a goal that is deleted in the same transaction: no worker looks for it any more."""
+"""Ends an unfinished goal before its deletion in the same transaction."""
 _DELETE = (
     "UPDATE goals SET deleted_at = ?, text = '', bot = NULL, workdir = NULL, start_key = NULL, inbox_count = 0,"
     " flow = NULL, detail = NULL, tags = '[]'"
@@ -72,13 +73,13 @@ class SqlStateStore:
     """The goals in a SQL database. See StateStore, Inbox, GoalDirectory and Changes."""
 
     _payload_bytes: str
-    """The SQL expression for the size of a payload in bytes; each kind of database has its own."""
+    """The SQL expression for the size of a payload in bytes."""
     _has_tag: str
-    """The SQL condition that the column of tags contains a text; each kind of database has its own."""
+    """The SQL condition that the column of tags contains a text."""
     _snapshot: str
-    """The SQL expression of the snapshot of a transaction; each kind of database has its own."""
+    """The SQL expression of the snapshot of a transaction."""
     _own: "DatabaseOnDemand | None" = None
-    """The database that this store opens itself."""
+    """The database that this store opened by a path or URL."""
 
     def __init__(
         self, database: RawDatabase, appends: Appends, *, now_us: Callable[[], int] = lambda: time.time_ns() // 1000
@@ -92,7 +93,7 @@ class SqlStateStore:
     def _found(
         self, database: RawDatabase | str | os.PathLike[str], kind: type[SqliteTarget | PostgresTarget]
     ) -> RawDatabase:
-        """Return the database that was given, or one that is opened at a path or URL when it is first used.
+        """Return an open database unchanged; for a path or URL, a database that is opened at its first use.
 
         Raises: Invalid
         """
@@ -107,7 +108,7 @@ class SqlStateStore:
         return self._own
 
     async def close(self) -> None:
-        """Close the database, if this store has opened it by a path or URL; one that was given stays open."""
+        """Close the database if this store opened it by a path or URL."""
         if self._own is not None:
             await self._own.close()
 
@@ -146,17 +147,17 @@ class SqlStateStore:
             done = await self._database.submit(self._appends, append, is_only=len(self._active) == 1)
             is_active = not append.ends and (done.inbox_waiting or not release)
             if events:
-                self._tell(goal_id, append.events)
+                self._notify(goal_id, append.events)
         except (Unavailable, asyncio.CancelledError):
-            self._tell(None, ())  # it may be stored
+            self._notify(None, ())  # it may be stored
             raise
         finally:
             if not is_active:
-                self.let_go(goal_id)
+                self.forget_active(goal_id)
         return done
 
-    def let_go(self, goal_id: str) -> None:
-        """Expect no more appends to a goal: who is left alone need not wait for others."""
+    def forget_active(self, goal_id: str) -> None:
+        """Expect no more appends to a goal; a single active goal can commit without waiting for others."""
         self._active.discard(goal_id)
         self._appends.forget(goal_id)
 
@@ -204,7 +205,7 @@ class SqlStateStore:
         """See StateStore.delete."""
         now_us = self._now_us()
         await self._database.write_raw(lambda raw: _delete(raw, goal_id, now_us, even_unfinished=even_unfinished))
-        self._tell(goal_id, ())
+        self._notify(goal_id, ())
 
     async def post(  # noqa: PLR0913 (what is posted, its key, its check and its moment)
         self,
@@ -235,7 +236,7 @@ class SqlStateStore:
         """See Inbox.posted."""
         return await self._database.read_raw(lambda raw: [row[0] for row in raw.execute(POSTED, worker_id)])
 
-    async def posted_as(self, goal_id: str, key: str) -> tuple[str, dict[str, Any]] | None:
+    async def posted_as(self, goal_id: str, key: str) -> Posted | None:
         """See Inbox.posted_as."""
         require_key(key)
         return await self._database.read_raw(lambda raw: _posted_as(raw, goal_id, key))
@@ -255,23 +256,20 @@ class SqlStateStore:
 
         return end
 
-    def _tell(self, goal_id: str | None, events: Sequence[Event]) -> None:
+    def _notify(self, goal_id: str | None, events: Sequence[Event]) -> None:
         self._database.announce()
         for listener in tuple(self._listeners):
             listener(goal_id, events)
 
 
-def _posted_as(raw: RawTransaction, goal_id: str, key: str) -> tuple[str, dict[str, Any]] | None:
+def _posted_as(raw: RawTransaction, goal_id: str, key: str) -> Posted | None:
     row = raw.first("SELECT goal_no FROM goals WHERE id = ? AND deleted_at IS NULL", goal_id)
     found = None if row is None else raw.first(BY_KEY, row[0], key, row[0], key)
-    return None if found is None else (found[0], orjson.loads(found[1]))
+    return None if found is None else Posted(found[0], orjson.loads(found[1]), found[2])
 
 
 def _find(raw: RawTransaction, prefix: str) -> tuple[list[Summary], list[str]]:
-    """Look for the id itself first, which an index finds; a beginning of one is what people type.
-
-    Where there is none, what was deleted is looked for, to say so.
-    """
+    """Return the goal with this id, which an index finds, else those with the prefix; else deleted ones."""
     rows = raw.execute(BY_ID, prefix).fetchall() or raw.execute(BY_PREFIX, len(prefix), prefix).fetchall()
     deleted = [] if rows else raw.execute(DELETED, len(prefix), prefix).fetchall()
     return [summary_of(row) for row in rows], [row[0] for row in deleted]
@@ -293,7 +291,7 @@ def _delete(raw: RawTransaction, goal_id: str, now_us: int, *, even_unfinished: 
 
 
 def _post(raw: RawTransaction, goal_id: str, post: InboxRow, after: int, admit: Admit | None) -> bool:
-    """Post, after `admit` has seen what is newer; the goal's row is held from the first statement to the commit."""
+    """Post a row if `admit` accepts it. The row of the goal is locked from the first statement to the commit."""
     from uuid_utils import uuid7
 
     held = "UPDATE goals SET inbox_count = inbox_count WHERE id = ? AND deleted_at IS NULL RETURNING goal_no, status"

@@ -23,9 +23,8 @@ _ADVANCE_OPEN = (
 class SqliteAppends(Appends):
     """Appends to histories in SQLite. See Batch.
 
-    Most appends leave a goal open and find its inbox empty. For those there is a shorter update, which touches
-    no index and returns nothing: it takes half the time. It finds the row by the number that was learnt before, and
-    sees by the id that the row is still that goal's.
+    Most appends leave a goal open and find its inbox empty. They use a shorter UPDATE, which changes no index and has
+    no RETURNING, and takes half the time. It finds the row by the cached number of the goal, and checks its id.
     """
 
     def __init__(self) -> None:
@@ -45,7 +44,7 @@ class SqliteAppends(Appends):
         return self._learn(append, advance(raw, append))
 
     def _learn(self, append: Append, written: Written) -> Written:
-        """Note the number of a goal's row, if it was written."""
+        """Cache the number of a goal, if its row was written."""
         if isinstance(written, tuple):
             self._numbers[append.goal_id] = written[0]
         return written
@@ -92,7 +91,7 @@ class SqliteStateStore(SqlStateStore):
 
 
 class SqliteLeases(SqlLeases):
-    """The leases in SQLite, on the clock of this machine since it was started, which does not jump. See Leases."""
+    """The leases in SQLite, by the time since the boot of this machine, which does not jump. See Leases."""
 
     _is_skipped = "id || '@' || last_seq IN (SELECT value FROM json_each(?))"
     _lock = ""  # SQLite has one writer
@@ -101,12 +100,12 @@ class SqliteLeases(SqlLeases):
         return round(self._boottime_s() * 1_000_000)
 
     def _left_s(self, lease: Lease, now_us: int, observer: Worker, asked_s: float) -> float | None:  # noqa: ARG002
-        """A deadline of another boot says nothing; that worker is gone with it."""
+        """See SqlLeases._left_s. A worker of an earlier boot is dead, whatever its deadline."""
         is_live = lease.worker.boot_id == observer.boot_id and lease.deadline_us > now_us
         return None if is_live and not is_known_dead(lease.worker, observer, self._is_dead) else 0
 
     def _prefer_order(self, raw: RawTransaction) -> None:
-        """See SqlLeases._prefer_order; SQLite does so by itself."""
+        """See SqlLeases._prefer_order. SQLite needs no hint."""
 
     def _forget(self, raw: RawTransaction, now_us: int) -> None:
         raw.execute("DELETE FROM leases WHERE deadline < ?", now_us - _FORGOTTEN_AFTER_US)

@@ -1,4 +1,4 @@
-"""The one place where a migration asks which database it is running on."""
+"""Differences between databases in migrations."""
 
 from typing import TypeVar
 
@@ -8,5 +8,5 @@ T = TypeVar("T")
 
 
 def by_dialect(*, sqlite: T, postgresql: T) -> T:
-    """Return what belongs to the database that is being migrated."""
+    """Return the value for the kind of database that is being migrated."""
     return {"sqlite": sqlite, "postgresql": postgresql}[op.get_context().dialect.name]

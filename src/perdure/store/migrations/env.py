@@ -1,4 +1,4 @@
-"""Alembic's entry: run the migrations on the connection that `perdure.store.migrate` hands over."""
+"""The environment of Alembic: runs migrations on the connection from `perdure.store.migrate`."""
 
 from alembic import context
 

@@ -1,1 +1,1 @@
-"""The PostgreSQL side of the store: connections, errors, the tools that dump and restore, and the adapter."""
+"""The adapter for PostgreSQL: connections, errors, and the tools for dumps and restores."""

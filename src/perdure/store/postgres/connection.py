@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL, always with the same settings, and SQLAlchemy engines over them."""
+"""Connections to PostgreSQL with uniform settings, and SQLAlchemy engines over them."""
 
 import os
 import shlex
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
     import psycopg
     import sqlalchemy as sa
 
-_PATIENCE = {
+_TIMEOUTS = {
     "connect_timeout": 10,
-    "keepalives_idle": 5,  # a server that is gone without a word is noticed before the lease is over
+    "keepalives_idle": 5,  # a lost server is detected before the lease expires
     "keepalives_interval": 5,
     "keepalives_count": 2,
     "tcp_user_timeout": 15_000,
 }
 LOCK_TIMEOUT_S = 10
 DRIVER = "psycopg[binary]>=3.2"
-"""What has to be installed, as the extra `postgres` names it. Perdure itself may be installed from a folder."""
+"""The requirement of the extra `postgres`. It is installed directly, because Perdure may come from a folder."""
 APPLICATION_NAME = "perdure"
-"""How a restore tells our connections from others: what `application_name` begins with."""
+"""The prefix of `application_name`, by which a restore recognizes connections of Perdure."""
 OURS = f"datname = current_database() AND split_part(application_name, '/', 1) = '{APPLICATION_NAME}'"
-"""Selects our connections from `pg_stat_activity`; older versions gave the name alone."""
+"""Selects connections of Perdure from `pg_stat_activity`; older versions have only the prefix as name."""
 MIGRATION_LOCK = 0x5045524455524531
-"""The key of the advisory lock that orders migrating and restoring processes."""
+"""The key of the advisory lock that serializes migrations and restores."""
 
 
 def connect(url: str, *, autocommit: bool = False, is_reader: bool = False) -> "psycopg.Connection[Any]":
@@ -42,12 +42,12 @@ def connect(url: str, *, autocommit: bool = False, is_reader: bool = False) -> "
     import psycopg
 
     options = parse_url(url)
-    for name, value in _PATIENCE.items():
+    for name, value in _TIMEOUTS.items():
         options.setdefault(name, value)
     options["application_name"] = f"{APPLICATION_NAME}/{os.getpid()}@{socket.gethostname()}"
     connection = psycopg.connect(**options, autocommit=True)
     level = connection.execute("SHOW synchronous_commit").fetchone()
-    stays = level[0] if level and level[0] != "off" else "on"  # said for this session, it cannot change under us
+    stays = level[0] if level and level[0] != "off" else "on"  # set here, so that it cannot change meanwhile
     connection.execute(f"SET synchronous_commit = {stays}".encode())
     connection.execute(f"SET lock_timeout = '{LOCK_TIMEOUT_S}s'".encode())
     if is_reader:
@@ -58,7 +58,7 @@ def connect(url: str, *, autocommit: bool = False, is_reader: bool = False) -> "
 
 
 def parse_url(url: str) -> dict[str, Any]:
-    """Take a URL apart as libpq does. What cannot be read is not quoted: it may be a piece of a password.
+    """Parse a URL as libpq does. Messages do not quote invalid parts, which may be pieces of a password.
 
     Raises: Invalid
     """
@@ -79,7 +79,7 @@ def parse_url(url: str) -> dict[str, Any]:
 
 
 def require_driver() -> None:
-    """See that psycopg can be imported.
+    """Check that psycopg can be imported.
 
     Raises: Unavailable
     """
@@ -92,7 +92,7 @@ def require_driver() -> None:
 
 
 def _install_command() -> str:
-    """Return a command that installs the driver for this interpreter; environments made by uv have no pip."""
+    """Return a command that installs the driver for this interpreter; environments of uv have no pip."""
     python = shlex.quote(sys.executable)
     if find_spec("pip") is not None:
         return f"{python} -m pip install '{DRIVER}'"
@@ -102,14 +102,14 @@ def _install_command() -> str:
 
 
 def connected_to(connection: "psycopg.Connection[Any]") -> list[Connected]:
-    """Return the other processes of ours that are connected to the same database."""
+    """Return the other processes of Perdure that are connected to the same database."""
     query = f"SELECT DISTINCT application_name, host(client_addr) FROM pg_stat_activity WHERE {OURS}"  # noqa: S608
     found = {_connected(name, address) for name, address in connection.execute(query.encode()).fetchall()}
     return sorted(found - {Connected(socket.gethostname(), os.getpid())}, key=str)
 
 
 def _connected(name: str, address: str | None) -> Connected:
-    """Read what a connection is called."""
+    """Return the process of a connection from its `application_name`."""
     pid, _, host = name.partition("/")[2].partition("@")
     return Connected(host, int(pid)) if pid.isdecimal() else Connected(address or socket.gethostname())
 
@@ -120,7 +120,7 @@ def raw(core: "sa.Connection") -> "psycopg.Connection[Any]":
 
 
 def engine_over(url: str, *, size: int, is_reader: bool = False) -> "sa.Engine":
-    """Make an engine over a pool of such connections; one that broke is replaced before it is used."""
+    """Return an engine over a pool of such connections; broken ones are replaced before their use."""
     import sqlalchemy as sa
 
     return sa.create_engine(

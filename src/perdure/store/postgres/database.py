@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 READERS = 4
 _LOCK_WAIT_S = 30
 _CLOSE_S = 15.0
-"""How long a server that does not answer is waited for at the end."""
+"""How long `close` waits for a server that does not answer."""
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -67,7 +67,7 @@ class PostgresDatabase(GroupCommit):
 
     @classmethod
     async def open(cls, target: PostgresTarget, *, migrate: bool, debug: bool, chain: Chain = CHAIN) -> Self:
-        """Connect, after the schema was migrated where that is needed."""
+        """Connect, and migrate the schema if necessary."""
         require_driver()
         database = cls(target, debug=debug, chain=chain)
         try:
@@ -124,14 +124,14 @@ class PostgresDatabase(GroupCommit):
         try:
             async with asyncio.timeout(_CLOSE_S):
                 await self._writing.finish(self._close)
-        except TimeoutError:  # its thread is a daemon; what it waits for cannot keep us
-            log.warning("%s was left open: it does not answer", self._target.shown)
+        except TimeoutError:  # its thread is a daemon, so it does not block the end of the process
+            log.warning("could not close %s: no answer", self._target.shown)
 
     def _open(self, migrate: bool) -> None:
         with faults.translated_from_core(self._target.shown):
             with connect(self._target.url, autocommit=True) as connection:
                 if _one(connection, "SELECT current_schema()") is None:
-                    raise Invalid(f"The schema that {self._target.shown} asks for is not there: CREATE SCHEMA first.")
+                    raise Invalid(f"The schema of {self._target.shown} does not exist. Create it with CREATE SCHEMA.")
                 version = self._version(connection)
             if migrate and version < self._chain.head:
                 self._migrate()
@@ -150,7 +150,7 @@ class PostgresDatabase(GroupCommit):
                 connection.execute("SELECT pg_advisory_lock(%s)", [MIGRATION_LOCK])
                 version = self._version(connection)
                 connection.commit()
-                if version < self._chain.head:  # no other process migrated while we waited
+                if version < self._chain.head:  # no other process migrated during the wait for the lock
                     run_migrations(core, self._chain, lambda _revision: None)
         finally:
             engine.dispose()  # ends the session, and with it the lock
@@ -217,15 +217,15 @@ class PostgresDatabase(GroupCommit):
 
 
 def _refuse_when_aborted(transaction: "Transaction") -> None:
-    """See refuse_when_aborted; a function that ran nothing has nothing to lose."""
+    """See refuse_when_aborted. Without any statement, there is nothing to lose."""
     if transaction.has_run:
         refuse_when_aborted(raw(transaction.connection))
 
 
 def version_of(connection: "psycopg.Connection[Any]", chain: Chain, location: str) -> int:
-    """Read the version of the schema; 0 when there is none yet.
+    """Return the version of the schema; 0 without a schema.
 
-    Raises: Conflict when it is newer than this program, or not ours.
+    Raises: Conflict when it is newer than this program, or unknown.
     """
     if _one(connection, "SELECT to_regclass('alembic_version')") is None:
         return 0

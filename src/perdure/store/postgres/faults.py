@@ -1,4 +1,4 @@
-"""PostgreSQL's errors in our words, in one place."""
+"""Translates errors of PostgreSQL into errors of Perdure."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 _CLASSES: dict[str, type[PerdureError]] = {
     "22": Invalid,  # a value that does not fit
-    "28": Denied,  # who are you?
+    "28": Denied,  # invalid authorization
     "40": Conflict,  # serialisation failure, deadlock
     "53": Unavailable,  # out of disk, memory or connections
     "57": Unavailable,  # shut down by an operator
@@ -25,16 +25,16 @@ _CODES: dict[str, type[PerdureError]] = {
     "23514": Invalid,  # check
     "25006": Denied,  # read-only transaction
     "3D000": Unavailable,  # no such database
-    "55P03": Unavailable,  # a lock that was waited for too long
+    "55P03": Unavailable,  # lock timeout
     "42501": Denied,
 }
-_NOT_LET_IN = ("password", "authentication", "role", "pg_hba")
-"""While connecting, the driver gives no code, only the server's words."""
+_DENIED_WORDS = ("password", "authentication", "role", "pg_hba")
+"""Words in the message of the server: while connecting, the driver provides no code."""
 
 
 @contextmanager
 def translated(location: str) -> Iterator[None]:
-    """Turn the driver's errors into ours."""
+    """Translate errors of the driver."""
     import psycopg
 
     try:
@@ -45,7 +45,7 @@ def translated(location: str) -> Iterator[None]:
 
 @contextmanager
 def translated_from_core(location: str) -> Iterator[None]:
-    """Turn SQLAlchemy's errors, and the driver's, into ours."""
+    """Translate errors of SQLAlchemy and of the driver."""
     import psycopg
     from sqlalchemy.exc import DBAPIError
 
@@ -59,14 +59,14 @@ def translated_from_core(location: str) -> Iterator[None]:
 
 
 def unknown_outcome(location: str) -> Unavailable:
-    """Say that a connection broke while the server may or may not have committed."""
+    """Return the error for a connection that broke during a commit."""
     return Unavailable(
-        f"The connection to {location} broke during a commit. Whether the change was stored is not known; look first."
+        f"The connection to {location} broke during a commit. It is unknown whether the change was stored."
     )
 
 
 def translate(error: "psycopg.Error", location: str) -> PerdureError | None:
-    """Say what happened; None when it is a mistake in our own SQL, which should stay what it is."""
+    """Return the translated error; None for a mistake in the SQL of Perdure, which is raised unchanged."""
     from psycopg import DataError, InterfaceError, OperationalError
 
     state = error.sqlstate or ""
@@ -77,7 +77,7 @@ def translate(error: "psycopg.Error", location: str) -> PerdureError | None:
     if not state and isinstance(error, DataError):
         return Invalid(f"The database at {location} cannot store this: {reason}.")
     if not state and isinstance(error, OperationalError | InterfaceError):
-        if any(word in reason for word in _NOT_LET_IN):
-            return Denied(f"The database at {location} does not let us in: {reason}.")
+        if any(word in reason for word in _DENIED_WORDS):
+            return Denied(f"The database at {location} denied the connection: {reason}.")
         return Unavailable(f"The database at {location} cannot be used now: {reason}.")
     return None

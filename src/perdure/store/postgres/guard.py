@@ -1,8 +1,9 @@
-"""What keeps a process from writing a database that a newer program migrates, or has migrated.
+"""Prevents writes to a database that a newer program is migrating or has migrated.
 
-A migration holds the advisory lock `MIGRATION_LOCK`. A write transaction takes it too, shared, and reads the version
-after that: so the two never overlap, and a transaction that begins after a migration sees its version. An append of a
-single statement takes no such lock; it looks at the version itself, and a migration locks the tables of goals first.
+A migration holds the advisory lock `MIGRATION_LOCK`. A write transaction takes it in shared mode, and then reads the
+version. So the two never overlap, and a transaction that begins after a migration sees its version. An append of a
+single statement takes no such lock. Its statement checks the version itself, and a migration first locks the tables of
+goals.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ _LOCKED_VERSION = f"SELECT pg_advisory_xact_lock_shared({MIGRATION_LOCK}); {_VER
 
 
 class Guard:
-    """Refuses transactions on a database whose version is newer than this program."""
+    """Rejects transactions on a database with a newer version than this program."""
 
     def __init__(self, chain: Chain, location: str) -> None:
         self.head = f"{chain.head:04d}"
@@ -28,44 +29,44 @@ class Guard:
         self._location = location
 
     def begin(self, connection: "psycopg.Connection[Any]") -> None:
-        """Begin a transaction on a connection that commits by itself, in one round trip.
+        """Begin a transaction on an autocommit connection and check the version, in one round trip.
 
         Raises: Conflict
         """
-        self._checked(connection, "BEGIN")
+        self._check(connection, "BEGIN")
 
     def check_begun(self, connection: "psycopg.Connection[Any]") -> None:
-        """See the same in the transaction that is open on a connection, or that its next statement begins.
+        """Check the version in the open transaction; a connection without autocommit begins one with this check.
 
         Raises: Conflict
         """
-        self._checked(connection, "")
+        self._check(connection, "")
 
     def refuse_newer(self, connection: "psycopg.Connection[Any]") -> None:
-        """Look at the version alone.
+        """Check the version without a lock.
 
         Raises: Conflict
         """
         row = connection.execute(_VERSION).fetchone()
-        self._require(None if row is None else row[0])
+        self._reject_newer(None if row is None else row[0])
 
-    def _checked(self, connection: "psycopg.Connection[Any]", begin: str) -> None:
+    def _check(self, connection: "psycopg.Connection[Any]", begin: str) -> None:
         import psycopg
 
         statements = f"{begin}; {_LOCKED_VERSION}" if begin else _LOCKED_VERSION
         try:
-            found = connection.execute(statements.encode(), prepare=False)
-        except psycopg.errors.UndefinedTable:  # never migrated, by a newer program neither
+            cursor = connection.execute(statements.encode(), prepare=False)
+        except psycopg.errors.UndefinedTable:  # never migrated
             connection.execute("ROLLBACK")
             if begin:
                 connection.execute(begin.encode())
             return
-        while found.nextset():
+        while cursor.nextset():
             pass
-        row = found.fetchone()
-        self._require(None if row is None else row[0])
+        row = cursor.fetchone()
+        self._reject_newer(None if row is None else row[0])
 
-    def _require(self, version: str | None) -> None:
+    def _reject_newer(self, version: str | None) -> None:
         if version is not None and version > self.head:
             raise Conflict(self._chain.outdated(self._location, version))
 

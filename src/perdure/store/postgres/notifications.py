@@ -1,9 +1,9 @@
-"""Tells other processes of commits, and hears of theirs, by NOTIFY and LISTEN.
+"""Notifies other processes of commits, and receives their notifications, by NOTIFY and LISTEN.
 
-A transaction with a NOTIFY holds a lock of the whole server from its NOTIFY until its commit is flushed, so that no two
-of them share a flush. Therefore no append contains one: a process sends it afterwards, at most once in `_PAUSE_S`, in a
-transaction of its own that is not flushed. It is a hint. What is lost, because a process was killed between the two or
-a pooler dropped the LISTEN, is found by those who poll.
+A transaction with a NOTIFY holds a global lock of the server from the NOTIFY until its commit is flushed, so such
+transactions never share a flush. Therefore appends contain no NOTIFY: a process sends it afterwards, at most once per
+`_PAUSE_S`, in a separate transaction that is not flushed. A notification is a hint. It is lost if a process is killed
+between the two, or a pooler dropped the LISTEN; then polling finds the change.
 """
 
 import logging
@@ -28,11 +28,11 @@ log = logging.getLogger(__name__)
 
 
 class Notifier:
-    """Sends one notification for all commits of a moment: the first at once, the next ones together."""
+    """Sends notifications: the first at once, later ones combined."""
 
     def __init__(self, send: Callable[[str], None]) -> None:
         self.note = secrets.token_hex(8)
-        """Names this sender, so that its own notifications are left unread."""
+        """Identifies this sender, so that it ignores its own notifications."""
         self._send = send
         self._is_due = threading.Event()
         self._is_over = threading.Event()
@@ -40,7 +40,7 @@ class Notifier:
         self._thread: threading.Thread | None = None
 
     def announce(self) -> None:
-        """Have a notification sent."""
+        """Send a notification soon."""
         if not self._is_due.is_set():
             self._is_due.set()
             with self._starting:
@@ -49,7 +49,7 @@ class Notifier:
                     self._thread.start()
 
     def close(self) -> None:
-        """Send what is due, and end the thread."""
+        """Send a pending notification, and end the thread."""
         with self._starting:
             self._is_over.set()
         is_due = self._is_due.is_set()
@@ -72,7 +72,7 @@ class Notifier:
         self._send(f"BEGIN; SET LOCAL synchronous_commit = off; NOTIFY {CHANNEL}, '{self.note}'; COMMIT")
 
 
-def listen(target: PostgresTarget, own_note: str, stop: Stop, tell: Callable[[], None]) -> None:
+def listen(target: PostgresTarget, own_note: str, stop: Stop, notify: Callable[[], None]) -> None:
     """Call a function at each notification of another sender, and whenever some may have been lost; see CommitWatch."""
     import psycopg
 
@@ -80,20 +80,20 @@ def listen(target: PostgresTarget, own_note: str, stop: Stop, tell: Callable[[],
         try:
             with closing(connect(target.url, autocommit=True)) as connection:
                 connection.execute(f"LISTEN {CHANNEL}".encode())
-                tell()
-                _hear(connection, own_note, stop, tell)
+                notify()
+                _receive(connection, own_note, stop, notify)
         except (psycopg.Error, PerdureError) as error:
-            log.info("%s sends no notifications now: %s", target.shown, error)
+            log.info("no notifications from %s: %s", target.shown, error)
             stop.wait(_RECONNECT_S)
 
 
-def _hear(connection: "psycopg.Connection[Any]", own_note: str, stop: Stop, tell: Callable[[], None]) -> None:
-    """Wait for notifications until the connection breaks, which raises the driver's error, or it is stopped."""
+def _receive(connection: "psycopg.Connection[Any]", own_note: str, stop: Stop, notify: Callable[[], None]) -> None:
+    """Wait for notifications until it is stopped, or the connection breaks and the driver raises."""
     server = connection.pgconn
     while not stop.wait(None, connection.fileno()):
         server.consume_input()
-        is_told = False
+        is_notified = False
         while (note := server.notifies()) is not None:
-            is_told = is_told or note.extra != own_note.encode()
-        if is_told:
-            tell()
+            is_notified = is_notified or note.extra != own_note.encode()
+        if is_notified:
+            notify()

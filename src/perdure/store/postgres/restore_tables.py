@@ -1,4 +1,4 @@
-"""Replace our tables in a PostgreSQL database by those of a dump; the old ones stay, in a schema of their own."""
+"""Replaces the tables of Perdure in PostgreSQL by those of a dump; the old ones are kept in another schema."""
 
 import time
 from collections.abc import Iterator
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     import psycopg
 
 _CLOSING_S = 1.0
-"""How long connections that were closed may still be listed by the server."""
+"""How long the server may still list closed connections."""
 
 
 def refuse_a_dump(target: PostgresTarget, dump: Path) -> None:
-    """See that a dump can be put in the place of our tables, before anything is moved.
+    """Check that a dump can replace the tables of Perdure, before any table is moved.
 
     Raises: Damaged or Invalid for the dump; Conflict when the database is in use; Denied when tables may not be moved;
     Unavailable when `pg_restore` is missing, too old, or the server does not answer.
@@ -34,7 +34,7 @@ def refuse_a_dump(target: PostgresTarget, dump: Path) -> None:
 
 
 def _refuse_when_in_use(target: PostgresTarget, connection: "psycopg.Connection[Any]") -> None:
-    """Refuse a database that other programs of ours have open; the server needs a moment to end closed connections.
+    """Check that no other process of Perdure uses the database; the server lists closed connections for a moment.
 
     Raises: Conflict
     """
@@ -47,16 +47,16 @@ def _refuse_when_in_use(target: PostgresTarget, connection: "psycopg.Connection[
 
 
 def has_tables(target: PostgresTarget) -> bool:
-    """Tell whether the current schema holds any table of ours."""
+    """Return whether the current schema contains tables of Perdure."""
     with faults.translated(target.shown), connect(target.url, autocommit=True) as connection:
         return bool(tools.ours_in(connection))
 
 
 def swap_tables(target: PostgresTarget, dump: Path, mark: str) -> str | None:
-    """Move our tables aside, load the dump, remove it, and return the schema that the old ones went to.
+    """Move the tables of Perdure aside, load the dump, delete it, and return the schema of the old tables.
 
-    Done again after a kill, it moves aside what is there then, whatever it is, and loads the dump: nothing is guessed
-    from the tables of a database. Migrations are blocked meanwhile.
+    Repeated after a kill, it moves all existing tables aside again, and loads the dump. It does not try to find out
+    whether the dump was loaded. Migrations are blocked meanwhile.
     """
     if not dump.exists():
         return None
@@ -88,7 +88,7 @@ def _aside(target: PostgresTarget, mark: str) -> str | None:
 
 
 def _move_aside(connection: "psycopg.Connection[Any]", schema: str) -> None:
-    """Move our tables, views and trigger functions, and nothing else, into a new schema; their indexes go with them."""
+    """Move only the tables, views and trigger functions of Perdure, with their indexes, to a new schema."""
     from psycopg.sql import SQL, Identifier
 
     connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
@@ -110,4 +110,4 @@ def _move_aside(connection: "psycopg.Connection[Any]", schema: str) -> None:
 def _no_migration(target: PostgresTarget) -> Iterator[None]:
     with faults.translated(target.shown), connect(target.url, autocommit=True) as connection:
         connection.execute("SELECT pg_advisory_lock(%s)", [MIGRATION_LOCK])
-        yield  # the lock goes with the connection
+        yield  # closing the connection releases the lock

@@ -1,4 +1,4 @@
-"""`pg_dump` and `pg_restore`, run with everything secret kept out of the command line."""
+"""Runs `pg_dump` and `pg_restore`, without secrets in the command line."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def dump(target: PostgresTarget, path: Path) -> None:
-    """Write our tables with all their rows, as of one moment, into a file of pg_dump's custom format.
+    """Write a snapshot of the tables of Perdure to a file in the custom format of pg_dump.
 
     Raises: Unavailable when pg_dump is missing or fails.
     """
@@ -32,7 +32,7 @@ def dump(target: PostgresTarget, path: Path) -> None:
 
 
 def examine(target: PostgresTarget, path: Path) -> None:
-    """Read such a file to its end, and see that it holds our tables, in the schema that the database uses.
+    """Read a dump to its end, and check that it contains the tables of Perdure in the schema of the database.
 
     Raises: Unavailable when pg_restore is missing or too old for it; Damaged; Invalid
     """
@@ -46,23 +46,23 @@ def examine(target: PostgresTarget, path: Path) -> None:
 
 
 def restore(target: PostgresTarget, path: Path) -> None:
-    """Load such a file into a schema that has no tables of ours, in one transaction.
+    """Load a dump into a schema without tables of Perdure, in one transaction.
 
-    Raises: Unavailable when pg_restore is missing or fails; the database is then as it was.
+    Raises: Unavailable when pg_restore is missing or fails; the database is then unchanged.
     """
     options = ["--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges"]
     _run("pg_restore", target, [*options, f"--schema={current_schema(target)}", str(path)])
 
 
 def current_schema(target: PostgresTarget) -> str:
-    """The schema that our tables are in."""
+    """Return the schema of the tables of Perdure."""
     with faults.translated(target.shown), connect(target.url, autocommit=True) as connection:
         row = connection.execute("SELECT current_schema()").fetchone()
     return str(row[0]) if row and row[0] else "public"
 
 
 def ours_in(connection: "psycopg.Connection[Any]") -> list[str]:
-    """Return the names of our tables and views in the current schema."""
+    """Return the names of the tables and views of Perdure in the current schema."""
     rows = connection.execute(
         "SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relname = ANY(%s)"
         " ORDER BY relkind DESC, relname",
@@ -78,7 +78,7 @@ def _names() -> list[str]:
 
 
 def require(name: str) -> str:
-    """Find one of PostgreSQL's programs.
+    """Return the path of a client program of PostgreSQL.
 
     Raises: Unavailable
     """
@@ -89,13 +89,13 @@ def require(name: str) -> str:
 
 
 def _schema_option(target: PostgresTarget) -> str:
-    """Name the schema for pg_dump, which takes a pattern; pg_restore takes a name."""
+    """Return the option for the schema for pg_dump, which expects a pattern."""
     quoted = current_schema(target).replace('"', '""')
     return f'--schema="{quoted}"'
 
 
 def _run(name: str, target: PostgresTarget | None, options: list[str]) -> str:
-    """Run a program. How to reach the server stands in a private file: everybody can see a command line."""
+    """Run a program. The connection parameters are in a private file, because command lines are public."""
     with tempfile.TemporaryDirectory(prefix="perdure-") as folder:
         environment = dict(os.environ)
         if target is not None:

@@ -1,4 +1,4 @@
-"""The writer's own connection to PostgreSQL, for the hot path: a transaction is begun only where one is needed."""
+"""The connection of the writer to PostgreSQL. Single statements run without an explicit transaction."""
 
 import functools
 import logging
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class PostgresTransaction(RawTransaction):
-    """A transaction on a connection of psycopg, which wants places of values to be written `%s`."""
+    """A transaction on a connection of psycopg, whose placeholders are `%s`."""
 
     def __init__(self, connection: "psycopg.Connection[Any]", guard: Guard, *, is_logged: bool) -> None:
         super().__init__(connection, is_logged=is_logged)
@@ -48,7 +48,7 @@ def _marked(statement: str) -> str:
 
 
 class Writer:
-    """The writer's own connection, opened when first needed and replaced when it broke. Used by one thread."""
+    """The connection of the writer, opened at its first use and replaced if it breaks. For one thread."""
 
     def __init__(self, target: PostgresTarget, guard: Guard, *, is_logged: bool) -> None:
         self._target = target
@@ -57,7 +57,7 @@ class Writer:
         self._connection: psycopg.Connection[Any] | None = None
 
     def transact(self, fn: Callable[[RawTransaction], T], kind: Kind) -> T:
-        """Run a function in one transaction; a single statement is one by itself."""
+        """Run a function in one transaction; a single statement needs no BEGIN."""
         with faults.translated(self._target.shown):
             connection = self._sound_connection()
             raw = PostgresTransaction(connection, self._guard, is_logged=self._is_logged)
@@ -79,13 +79,13 @@ class Writer:
         return result
 
     def send(self, statements: str) -> None:
-        """Run statements whose failure changes nothing."""
+        """Run statements whose failure is harmless."""
         import psycopg
 
         try:
             self._sound_connection().execute(statements.encode(), prepare=False)
         except psycopg.Error as error:
-            log.debug("%s was not notified: %s", self._target.shown, error)
+            log.debug("notification to %s failed: %s", self._target.shown, error)
 
     def close(self) -> None:
         """Close the connection."""
@@ -102,7 +102,7 @@ class Writer:
 
     @contextmanager
     def _committing(self) -> Iterator[None]:
-        """Report an unknown outcome when the connection breaks during a commit: the server may have done it."""
+        """Raise an unknown outcome if the connection breaks during a commit: the server may have committed."""
         import psycopg
 
         try:
@@ -121,7 +121,7 @@ class Writer:
 
 
 def refuse_when_aborted(connection: "psycopg.Connection[Any]") -> None:
-    """See that a transaction can be committed: the server answers a COMMIT after an error with a silent ROLLBACK.
+    """Check that a transaction can be committed: the server answers a COMMIT after an error with a silent ROLLBACK.
 
     Raises: Conflict
     """
@@ -129,13 +129,13 @@ def refuse_when_aborted(connection: "psycopg.Connection[Any]") -> None:
 
     if connection.info.transaction_status != TransactionStatus.INTRANS:
         raise Conflict(
-            "A statement of this transaction was refused, or it was ended inside its own function. Nothing was stored;"
+            "A statement of this transaction was rejected, or the function ended the transaction. Nothing was stored;"
             " to continue after a rejected statement, use `with tx.nested():`."
         )
 
 
 def _is_sound(connection: "psycopg.Connection[Any]") -> bool:
-    """Tell whether a connection still stands: a server that ended it has told so, which can be seen without asking."""
+    """Return whether a connection is open. A server that closed it has sent a message, so no round trip is needed."""
     import psycopg
 
     if connection.closed:

@@ -11,7 +11,7 @@ from perdure.store.raw import RawTransaction
 from perdure.text.storable import is_storable
 
 _LOCK = "UPDATE projects SET updated_at = updated_at WHERE id = ? RETURNING id"
-"""Locks the row until the commit, as FOR UPDATE does; SQLite, which has one writer, does not know FOR UPDATE."""
+"""Locks the row until the commit, like FOR UPDATE, which SQLite does not support."""
 _TASK = "SELECT 1 FROM tasks WHERE project_id = ? AND id = ?"
 _INSERT = (
     "INSERT INTO task_dependencies (project_id, task_id, depends_on_id, created_at) VALUES (?, ?, ?, ?)"
@@ -29,8 +29,7 @@ SELECT edge.task_id, edge.depends_on_id FROM task_dependencies AS edge
 JOIN reached ON edge.task_id = reached.task_id
 WHERE edge.project_id = ?
 ORDER BY edge.edge_no"""
-"""The dependencies of a task, and of everything that it depends on. UNION drops what was reached before, so that the
-query ends whatever is stored."""
+"""The direct and indirect dependencies of a task. UNION drops duplicates, so the query ends even with a cycle."""
 _LIST = "SELECT task_id, depends_on_id FROM task_dependencies WHERE project_id = ? ORDER BY edge_no"
 
 
@@ -68,7 +67,7 @@ def _add_all(raw: RawTransaction, project_id: str, edges: Sequence[TaskEdge], no
 
 
 def _require_no_cycle(raw: RawTransaction, project_id: str, edge: TaskEdge) -> None:
-    """See that a task is not among those that its dependency depends on.
+    """Check that the dependency of a task does not depend on the task.
 
     Raises: Invalid
     """
@@ -82,22 +81,22 @@ def _require_no_cycle(raw: RawTransaction, project_id: str, edge: TaskEdge) -> N
 
 
 def _path(edges: dict[tuple[str, str], None], start: str, end: str) -> list[str] | None:
-    """Return the shortest way from one task to another along dependencies; None when there is none."""
+    """Return the shortest path from one task to another along dependencies; None if there is none."""
     needs: dict[str, list[str]] = {}
     for task_id, needed in edges:
         needs.setdefault(task_id, []).append(needed)
     came_from: dict[str, str | None] = {start: None}
     queue = [start]
-    for task_id in queue:  # grows while it is read: breadth first
+    for task_id in queue:  # breadth first: the list grows during the loop
         for needed in needs.get(task_id, ()):
             if needed not in came_from:
                 came_from[needed] = task_id
                 queue.append(needed)
     if end not in came_from:
         return None
-    way: list[str] = []
+    path: list[str] = []
     at: str | None = end
     while at is not None:
-        way.append(at)
+        path.append(at)
         at = came_from[at]
-    return way[::-1]
+    return path[::-1]

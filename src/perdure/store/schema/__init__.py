@@ -1,6 +1,6 @@
-"""The tables as they are after the newest migration, a module for each feature; a test compares the two.
+"""The tables after the newest migration, one module per feature; a test compares them with the migrations.
 
-May import: the ports of features, the store's types.
+May import: the ports of features, the types of the store.
 """
 
 from perdure.store.schema import forge, goals, once, projects
@@ -9,4 +9,4 @@ from perdure.store.schema.parts import metadata
 __all__ = ["VIEWS", "forge", "goals", "metadata", "once", "projects"]
 
 VIEWS = ("requirement_list", "task_list")
-"""Views are written in the migrations only: their SQL differs between the databases."""
+"""Views are defined only in migrations, because their SQL differs between the databases."""

@@ -1,4 +1,4 @@
-"""The tables of goals: the events of one are never changed, and go only when it is deleted; triggers see to that."""
+"""The tables of goals. Triggers ensure that events are never changed, and deleted only with their goal."""
 
 from typing import get_args
 
@@ -73,7 +73,7 @@ index_where(goals.c.start_key.is_not(None), "uq_goals_start_key", goals.c.start_
 index_where(goals.c.due_at.is_not(None), "idx_goals_due", goals.c.due_at)
 index_where(goals.c.inbox_count > 0, "idx_goals_posted", goals.c.worker, goals.c.queue, goals.c.goal_no)
 _is_open = sa.and_(goals.c.status.not_in(["waiting", "done", "failed", "cancelled"]), goals.c.deleted_at.is_(None))
-"""As `store.goals.leases` asks for it."""
+"""The condition in the queries of `store.goals.leases`."""
 index_where(_is_open, "idx_goals_queue", goals.c.queue, goals.c.worker, goals.c.goal_no)
 
 

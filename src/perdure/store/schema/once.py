@@ -1,4 +1,4 @@
-"""The calls that were made under a key, so that a repeated one is done once."""
+"""The table of idempotent calls."""
 
 import sqlalchemy as sa
 

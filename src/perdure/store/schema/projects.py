@@ -1,7 +1,7 @@
 """The tables of projects.
 
-Rules of a project: its rows go with it; whatever points inside a project carries `project_id`, so that nothing
-can point into another one; such references are NO ACTION, and a sub-feature goes with its feature.
+Deleting a project deletes its rows. Every reference inside a project includes `project_id`, so no row can refer to
+another project. Such references are NO ACTION; deleting a feature deletes its sub-features.
 """
 
 from collections.abc import Iterable
@@ -44,7 +44,7 @@ def _project() -> sa.Column[str]:
 def _inside(
     columns: Iterable[str], target: str, target_columns: Iterable[str] = ("id",), **options: Any
 ) -> sa.ForeignKeyConstraint:
-    """A reference that stays inside the project."""
+    """Return a foreign key within the project."""
     return sa.ForeignKeyConstraint(
         ["project_id", *columns], [f"{target}.{name}" for name in ("project_id", *target_columns)], **options
     )

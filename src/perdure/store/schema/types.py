@@ -1,7 +1,7 @@
 """Column types that mean the same on SQLite and PostgreSQL.
 
-SQLite tables are STRICT, so a column takes only what its type says, as on PostgreSQL. Where a value could be converted
-the two still differ: PostgreSQL rounds 1.5 into an integer column, SQLite refuses it.
+SQLite tables are STRICT, so a column accepts only values of its type, as on PostgreSQL. Conversions still differ:
+PostgreSQL rounds 1.5 for an integer column, SQLite rejects it.
 """
 
 from typing import Any
@@ -10,18 +10,18 @@ import sqlalchemy as sa
 
 Text = sa.Text()
 Slug = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
-"""A name that lists are sorted by: by its characters, as on SQLite, whatever language a server speaks."""
+"""A name that lists are sorted by: in the order of code points, as on SQLite, regardless of the locale."""
 Integer = sa.BigInteger().with_variant(sa.INTEGER(), "sqlite")
 Micros = Integer
 """A moment: microseconds since 1970, UTC."""
 Real: sa.Double[float] = sa.Double().with_variant(sa.REAL(), "sqlite")
 Bytes = sa.LargeBinary()
 Json = sa.Text()
-"""JSON as the text that was written; its column has a check that it parses."""
+"""JSON as text; its column has a check that it is valid."""
 
 
 class Flag(sa.types.TypeDecorator[bool]):
-    """True or false: BOOLEAN on PostgreSQL, INTEGER (0 or 1) on SQLite, whose strict tables know no boolean."""
+    """True or false: BOOLEAN on PostgreSQL, INTEGER (0 or 1) on SQLite, whose strict tables have no boolean."""
 
     impl = sa.Boolean
     cache_ok = True

@@ -1,4 +1,4 @@
-"""Compare a database with the schema that it should have."""
+"""Compares a database with the expected schema."""
 
 import sqlalchemy as sa
 
@@ -6,7 +6,7 @@ from perdure.store.schema import VIEWS, metadata
 
 
 def schema_problems(core: sa.Connection) -> list[str]:
-    """Name every table, column, index and view that should be there and is not."""
+    """Return a message for every missing table, column, index and view."""
     inspector = sa.inspect(core)
     tables = set(inspector.get_table_names())
     found = [f"the view {view} is missing" for view in VIEWS if view not in inspector.get_view_names()]

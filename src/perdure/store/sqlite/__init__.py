@@ -1,1 +1,1 @@
-"""The SQLite side of the store: files, the lock around writes, connections, and the adapter over them."""
+"""The adapter for SQLite: files, the lock around writes, and connections."""

@@ -1,19 +1,20 @@
-"""When to move the write-ahead log back into the database file."""
+"""Decides when to transfer the write-ahead log to the database file."""
 
 import os
 from pathlib import Path
 
 PAGES = 1000
 PAGE_BYTES = 4096
-COMMITS_PER_LOOK = 8
-"""How often the size of the log is looked at: a look costs as much as a statement."""
+COMMITS_PER_CHECK = 8
+"""The number of commits between checks of the size of the log; a check costs as much as a statement."""
 
 
 class CheckpointPlan:
-    """Tells when about 1,000 pages have gathered in the log, without asking SQLite at each commit.
+    """Estimates when the log has about 1,000 pages, without a query at each commit.
 
-    The log's size shows it while the file grows. Once the file has been written over from its beginning, the size
-    stays, and the pages that a commit took on average since the last checkpoint tell instead.
+    While the file of the log grows, its size is the measure. After SQLite restarts the log at the beginning of the
+    file, the size does not change; then the average number of pages per commit since the last checkpoint is the
+    measure.
     """
 
     def __init__(self) -> None:
@@ -22,11 +23,11 @@ class CheckpointPlan:
         self._size_at_last = 0
 
     def is_due(self, wal: Path) -> bool:
-        """Count one commit, and tell whether it is time."""
+        """Count one commit, and return whether a checkpoint is due."""
         self._commits += 1
         if self._commits * self._pages_per_commit >= PAGES:
             return True
-        return self._commits % COMMITS_PER_LOOK == 0 and self._growth(wal) >= PAGES * PAGE_BYTES
+        return self._commits % COMMITS_PER_CHECK == 0 and self._growth(wal) >= PAGES * PAGE_BYTES
 
     def done(self, wal: Path, pages: int) -> None:
         """Adapt to the number of pages that a checkpoint found in the log."""

@@ -1,7 +1,7 @@
-"""Connections to a SQLite file, always with the same settings, and SQLAlchemy engines over them.
+"""Connections to a SQLite file with uniform settings, and SQLAlchemy engines over them.
 
-WAL is set once, when the file comes to us, and only read afterwards. The driver never begins a transaction by
-itself; the engine's `begin` does.
+WAL is set once, when a file is created or adopted, and only read afterwards. The driver never begins a transaction by
+itself; `begin` of the engine does.
 """
 
 import os
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from perdure.store.transaction import Transaction
 
 BUSY_TIMEOUT_S = 10.0
-APPLICATION_ID = 0x50445552  # "PDUR": `file perdure.db` and we can tell our databases from others
+APPLICATION_ID = 0x50445552  # "PDUR": identifies databases of Perdure
 
 FileId = tuple[int, int]
 NO_FILE: FileId = (0, 0)
 
 
 class _Connection(sqlite3.Connection):
-    """A connection that is found again after a fork."""
+    """A connection that is tracked for forks."""
 
     file: FileId = NO_FILE
 
@@ -38,13 +38,13 @@ class _Connection(sqlite3.Connection):
 
 _connections: "weakref.WeakSet[_Connection]" = weakref.WeakSet()
 _inherited: set[FileId] = set()
-"""Files that were open when this process was forked. SQLite believes that it holds their locks, and it does not."""
+"""Files that were open when this process was forked. SQLite assumes that this process holds their locks."""
 
 
 def _keep_inherited() -> None:
-    """Neither use nor close, in a forked child, what its parent has opened: both can damage the file.
+    """Keep the connections of the parent open and unused in a forked child: using or closing them can damage the file.
 
-    A connection is closed when it is freed, so one more reference is counted than there is.
+    A connection is closed when it is freed, so an extra reference keeps it alive.
     """
     import ctypes
 
@@ -90,7 +90,7 @@ def _file_to_open(path: Path) -> FileId:
     try:
         status = os.stat(path)
     except OSError:
-        return NO_FILE  # SQLite says what is wrong
+        return NO_FILE  # SQLite reports the error
     file = (status.st_dev, status.st_ino)
     if file in _inherited:
         raise Conflict(
@@ -101,15 +101,15 @@ def _file_to_open(path: Path) -> FileId:
 
 
 def pragma(connection: sqlite3.Connection, name: str) -> int | str:
-    """Read one setting of a connection, or set it with `name = value` and read what it is now."""
+    """Return a setting of a connection, after changing it if `name` is `name = value`."""
     value: int | str = connection.execute(f"PRAGMA {name}").fetchone()[0]
     return value
 
 
 def file_now(path: Path | str) -> FileId:
-    """Return which file has this name now: writes to a file that was moved aside would be lost.
+    """Return the identity of the file with this name; writes to a file that was moved would be lost.
 
-    Raises: Damaged when there is none.
+    Raises: Damaged when the file does not exist.
     """
     try:
         status = os.stat(path)
@@ -119,7 +119,7 @@ def file_now(path: Path | str) -> FileId:
 
 
 def engine_over(connection: sqlite3.Connection, *, begin: str = "BEGIN IMMEDIATE") -> "sa.Engine":
-    """Make an engine over one connection, which stays open whatever the engine does."""
+    """Return an engine over one connection, which the engine never closes."""
     import sqlalchemy as sa
 
     engine = sa.create_engine("sqlite://", creator=lambda: connection, poolclass=sa.StaticPool)
@@ -128,7 +128,7 @@ def engine_over(connection: sqlite3.Connection, *, begin: str = "BEGIN IMMEDIATE
 
 
 def observed(engine: "sa.Engine", *, is_logged: bool) -> "sa.Engine":
-    """Log the statements of an engine where that is asked for."""
+    """Return an engine, which logs its statements if `is_logged`."""
     from perdure.store.transaction import log_statements
 
     if is_logged:
@@ -137,7 +137,7 @@ def observed(engine: "sa.Engine", *, is_logged: bool) -> "sa.Engine":
 
 
 def refuse_when_over(transaction: "Transaction") -> None:
-    """See that a transaction is still open before it is committed: what came after its end was stored by itself.
+    """Check that a transaction is still open before it is committed: later statements would have been autocommitted.
 
     Raises: Conflict
     """
@@ -147,7 +147,7 @@ def refuse_when_over(transaction: "Transaction") -> None:
 
 
 def roll_back(connection: sqlite3.Connection) -> None:
-    """Undo what is open on a connection, if anything is; SQLite may have done so itself."""
+    """Roll back the open transaction of a connection, if SQLite has not done so itself."""
     if connection.in_transaction:
         with suppress(sqlite3.Error):
             connection.execute("ROLLBACK")

@@ -1,4 +1,4 @@
-"""Notices commits of other connections to a SQLite file by its `data_version`, on a connection of its own."""
+"""Detects commits of other connections to a SQLite file by its `data_version`, on a separate connection."""
 
 import logging
 import sqlite3
@@ -16,9 +16,9 @@ log = logging.getLogger(__name__)
 
 
 class DataVersion:
-    """The counter of commits that SQLite keeps for one connection; used by one thread at a time.
+    """Watches the commit counter of SQLite; for one thread at a time.
 
-    A file that was replaced or could not be read is opened again.
+    A file that was replaced or could not be read is reopened.
     """
 
     def __init__(self, path: Path, lock: FileLock) -> None:
@@ -27,10 +27,10 @@ class DataVersion:
         self._is_stale = False
 
     def renew(self) -> None:
-        """Reopen the connection on the next use: another one has met an I/O error."""
+        """Reopen the connection at the next use, after an I/O error of another connection."""
         self._is_stale = True
 
-    def watch(self, stop: Stop, tell: Callable[[], None]) -> None:
+    def watch(self, stop: Stop, notify: Callable[[], None]) -> None:
         """Call a function when another connection has committed, or the file was replaced; see CommitWatch."""
         reader = _Reader(self._path, self._lock)
         is_read = True
@@ -43,11 +43,11 @@ class DataVersion:
                 try:
                     has_changed = reader.has_changed()
                 except PerdureError as error:
-                    is_read, has_changed = False, was_read  # the listener finds out what is wrong, once
+                    is_read, has_changed = False, was_read  # notify once, so that the listener finds the error
                     log.debug("%s", error.detail)
                     reader.close()
                 if has_changed:
-                    tell()
+                    notify()
         finally:
             reader.close()
 
@@ -61,9 +61,9 @@ class _Reader:
         self._version: int | str = 0
 
     def has_changed(self) -> bool:
-        """Return whether another connection has committed since the last call; True for a file that was reopened.
+        """Return whether another connection has committed since the last call; True after reopening the file.
 
-        Raises: Damaged when there is no file; what SQLite says.
+        Raises: Damaged when the file does not exist; translated errors of SQLite.
         """
         with faults.translated(self._path):
             file = file_now(self._path)
@@ -85,4 +85,4 @@ class _Reader:
             with self._lock:
                 connection.close()
         except PerdureError as error:
-            log.warning("%s was left open: %s", self._path, error)
+            log.warning("could not close %s: %s", self._path, error)

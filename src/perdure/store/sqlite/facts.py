@@ -1,4 +1,4 @@
-"""What a SQLite database says about itself, and what is wrong with it."""
+"""The health of a SQLite database, and the verification of its content."""
 
 import sqlite3
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _SYNCHRONOUS = {0: "off", 1: "normal", 2: "full", 3: "extra"}
 
 @dataclass(frozen=True)
 class SqliteVersion:
-    """The SQLite inside this Python."""
+    """The version of SQLite in this Python."""
 
     text: str
     oldest: str
@@ -26,7 +26,7 @@ class SqliteVersion:
 
 
 def sqlite_version() -> SqliteVersion:
-    """Say which SQLite this Python has, and whether it will do."""
+    """Return the version of SQLite in this Python, and whether it is usable."""
     return SqliteVersion(
         text=sqlite3.sqlite_version,
         oldest=".".join(map(str, faults.OLDEST)),
@@ -36,7 +36,7 @@ def sqlite_version() -> SqliteVersion:
 
 
 def health_of(connection: sqlite3.Connection, location: str) -> Health:
-    """Ask a connection about its database and its own settings."""
+    """Return the health of the database of a connection."""
     return Health(
         database="sqlite",
         location=location,
@@ -53,7 +53,7 @@ def health_of(connection: sqlite3.Connection, location: str) -> Health:
 
 
 def problems_of(core: "sa.Connection") -> list[str]:
-    """Read the whole database and name what is wrong, a sentence each."""
+    """Read the whole database and return a sentence for each problem."""
     from perdure.store.schema.verify import schema_problems
 
     found = [str(row[0]) for row in core.exec_driver_sql("PRAGMA integrity_check") if row[0] != "ok"]

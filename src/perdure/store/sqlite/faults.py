@@ -1,4 +1,4 @@
-"""SQLite's errors in our words, in one place."""
+"""Translates errors of SQLite into errors of Perdure."""
 
 import os
 import sqlite3
@@ -10,7 +10,7 @@ from perdure.errors import Conflict, Damaged, Denied, Invalid, PerdureError, Una
 AFFECTED_BEFORE = (3, 51, 3)
 """Older versions can damage a WAL database when several processes write and checkpoint at once."""
 OLDEST = (3, 37, 0)
-"""Strict tables need this."""
+"""The oldest version with strict tables."""
 
 _MEANINGS: dict[str, tuple[type[PerdureError], str]] = {
     "SQLITE_NOTADB": (
@@ -37,11 +37,11 @@ _MEANINGS: dict[str, tuple[type[PerdureError], str]] = {
     "SQLITE_LOCKED": (Unavailable, "{location} is in use by another program; nothing was changed. Try again."),
     "SQLITE_IOERR": (
         Unavailable,
-        "The disk failed under {location} ({name}). Whether the last change was stored is not known; look first.",
+        "The disk failed under {location} ({name}). It is unknown whether the last change was stored.",
     ),
 }
 _FILES = 6
-"""How many files SQLite opens for a database at most: the file, its log, its index, a journal, folders."""
+"""The maximum number of files that SQLite opens for a database: the file, its log, its index, a journal, folders."""
 _NO_TEXT = "{location} is damaged: a text in it is not valid UTF-8. It was not changed."
 _CONFLICTS = (
     "SQLITE_CONSTRAINT_UNIQUE",
@@ -53,7 +53,7 @@ _CONFLICTS = (
 
 
 def is_io_error(error: BaseException | None) -> bool:
-    """Tell whether a disk failed, however the error was wrapped: the state of its connection is not known."""
+    """Return whether an error, or a cause of it, is an I/O error, after which a connection is not usable."""
     while error is not None:
         if isinstance(error, sqlite3.Error) and _name(error).startswith("SQLITE_IOERR"):
             return True
@@ -63,7 +63,7 @@ def is_io_error(error: BaseException | None) -> bool:
 
 @contextmanager
 def translated(location: object) -> Iterator[None]:
-    """Turn the driver's errors into ours."""
+    """Translate errors of the driver."""
     try:
         yield
     except sqlite3.Error as error:
@@ -74,7 +74,7 @@ def translated(location: object) -> Iterator[None]:
 
 @contextmanager
 def translated_from_core(location: object) -> Iterator[None]:
-    """Turn SQLAlchemy's errors, and the driver's, into ours."""
+    """Translate errors of SQLAlchemy and of the driver."""
     from sqlalchemy.exc import DBAPIError
 
     with translated(location):
@@ -87,7 +87,7 @@ def translated_from_core(location: object) -> Iterator[None]:
 
 
 def translate(error: sqlite3.Error, location: str) -> PerdureError | None:
-    """Say what happened; None when it is a mistake in our own SQL, which should stay what it is."""
+    """Return the translated error; None for a mistake in the SQL of Perdure, which is raised unchanged."""
     name = _name(error)
     if name in _CONFLICTS:
         return Conflict(f"The database refused the change: {error}.")
@@ -102,9 +102,9 @@ def translate(error: sqlite3.Error, location: str) -> PerdureError | None:
 
 
 def _refusal_of_descriptors() -> OSError | None:
-    """Return why not as many files can be opened as SQLite needs; None when they can.
+    """Return the error of an attempt to open as many files as SQLite needs; None if it succeeds.
 
-    SQLite does not say why it could not open a file, and may have closed others since.
+    SQLite does not report why it could not open a file.
     """
     held: list[int] = []
     try:

@@ -1,4 +1,4 @@
-"""The adapter for a SQLite file: one thread writes, a few read, and the lock file is held around every write."""
+"""The adapter for a SQLite file: one thread writes under the lock file, a few threads read."""
 
 import logging
 import socket
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from perdure.store.transaction import Transaction
 
 READERS = 4
-_PATIENCE_S = 0.5
-"""How long one who only looks waits for one who writes."""
+_LOCK_WAIT_S = 0.5
+"""How long operations that need no write wait for the lock file."""
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class SqliteFileDatabase(GroupCommit):
 
     @classmethod
     async def open(cls, path: Path, *, migrate: bool, debug: bool, chain: Chain = CHAIN) -> Self:
-        """Open a file, which is made or migrated first where that is needed."""
+        """Open a file; create or migrate it if necessary."""
         database = cls(path, debug=debug, chain=chain)
         try:
             await database._writing.run(database._open, migrate)
@@ -64,7 +64,7 @@ class SqliteFileDatabase(GroupCommit):
             await database._writing.finish(database._abandon)
             raise
         except BaseException:
-            database._writing.submit(database._abandon)  # after what still runs there: we were cancelled
+            database._writing.submit(database._abandon)  # cancelled: after the work that still runs there
             database._writing.stop()
             raise
         return database
@@ -116,7 +116,7 @@ class SqliteFileDatabase(GroupCommit):
     async def health(self) -> Health:
         """See Database.health."""
         return await self._writing.run(
-            self._readers.look, lambda connection: health_of(connection, location=str(self._path))
+            self._readers.query, lambda connection: health_of(connection, location=str(self._path))
         )
 
     async def connected(self) -> list[Connected]:
@@ -141,15 +141,15 @@ class SqliteFileDatabase(GroupCommit):
         await self._writing.finish(self._close)
 
     def _open(self, migrate: bool) -> None:
-        """Make the file ready, and open the writing connection.
+        """Prepare the file, and open the writing connection.
 
-        When another process holds the lock for long while the file exists and is current, nothing has to be done, and
-        there is nothing to wait for; the first write opens the connection then. Who holds it may be making the file.
+        If another process holds the lock for long, and the file exists with the current version, no preparation is
+        needed, and the first write opens the connection. If the file does not exist, that process may be creating it.
         """
         ensure_folder(self._path.parent)
         files.refuse_strangers(self._path)
         try:
-            self._lock.acquire(_PATIENCE_S)
+            self._lock.acquire(_LOCK_WAIT_S)
         except Unavailable:
             if self._path.exists() and self._version() == self._chain.head:
                 return
@@ -161,12 +161,12 @@ class SqliteFileDatabase(GroupCommit):
             self._lock.release()
 
     def _version(self) -> int | str:
-        return self._readers.look(lambda connection: pragma(connection, "user_version"))
+        return self._readers.query(lambda connection: pragma(connection, "user_version"))
 
     def _abandon(self) -> None:
         """Close a file that could not be opened completely."""
         with suppress(PerdureError):
-            self._lock.acquire(_PATIENCE_S)
+            self._lock.acquire(_LOCK_WAIT_S)
             self._disconnect()
             self._lock.release()
         self._lock.close()
@@ -183,7 +183,7 @@ class SqliteFileDatabase(GroupCommit):
             self._disconnect()
 
     def _queue_checkpoint_when_due(self) -> None:
-        """Have the log moved back into the file now and then, always on the writer's thread."""
+        """Queue a checkpoint on the thread of the writer if one is due."""
         if self._writer.is_checkpoint_due and not self._is_checkpoint_queued:
             self._is_checkpoint_queued = True
             self._writing.submit(self._checkpoint)
@@ -194,16 +194,16 @@ class SqliteFileDatabase(GroupCommit):
             with self._lock:
                 self._writer.checkpoint()
         except PerdureError as error:
-            log.warning("no checkpoint of %s: %s", self._path, error)
+            log.warning("checkpoint of %s failed: %s", self._path, error)
 
     def _close(self) -> None:
         self._reading.stop(wait=True)
         self._commits.close()
         try:
-            self._lock.acquire(None if self._writer.has_written else _PATIENCE_S)
+            self._lock.acquire(None if self._writer.has_written else _LOCK_WAIT_S)
         except PerdureError as error:
-            # Closing outside the lock could checkpoint beside another process; not closing cannot.
-            log.warning("%s was left open: %s", self._path, error)
+            # Closing without the lock could run a checkpoint concurrently with another process.
+            log.warning("could not close %s: %s", self._path, error)
             return
         try:
             self._writer.checkpoint_before_close()

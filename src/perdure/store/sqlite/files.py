@@ -1,8 +1,7 @@
-"""A SQLite file from nothing to ready: made whole beside its place, recognised, refused or migrated.
+"""Prepares a SQLite file: creates it atomically, or recognises, rejects or migrates an existing one.
 
-A database that is there is never replaced by an empty one: whatever cannot be read is refused and left as it is.
-Its file is opened by SQLite only: closing any other descriptor of it would drop the locks that SQLite holds on it
-in this process.
+An existing database is never replaced by an empty one: a file that cannot be read is rejected and not changed. Only
+SQLite opens the file: closing any other descriptor of it would release the locks that SQLite holds in this process.
 """
 
 import contextlib
@@ -29,18 +28,18 @@ from perdure.store.sqlite.facts import sqlite_version
 log = logging.getLogger(__name__)
 
 SMALLEST_BYTES = 512
-"""No database is smaller; SQLite would take a file of one byte for an empty one."""
+"""The size of the smallest database; SQLite would treat a file of one byte as an empty database."""
 
 
 @dataclass(frozen=True)
 class Probe:
-    """What a file says about itself."""
+    """The identification of a database file."""
 
     version: int
     application_id: int
     is_empty: bool
     revisions: Sequence[str]
-    """What Alembic has noted: one revision, the version."""
+    """The revisions in the table of Alembic; normally one, the version."""
 
     @property
     def is_ours(self) -> bool:
@@ -52,22 +51,22 @@ class Probe:
 
 
 def lock_path(path: Path) -> Path:
-    """The lock file of a database."""
+    """Return the path of the lock file of a database."""
     return path.with_name(path.name + ".lock")
 
 
 def side_paths(path: Path) -> tuple[Path, Path]:
-    """The log and the shared index that SQLite keeps beside a database."""
+    """Return the paths of the log and the shared index that SQLite keeps beside a database."""
     return path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")
 
 
 def staged_path(path: Path) -> Path:
-    """Where a restore unpacks what is to take the place of something."""
+    """Return the path at which a restore unpacks a replacement."""
     return path.with_name(f".{path.name}.restoring")
 
 
 def refuse_strangers(path: Path) -> None:
-    """Refuse what was never ours before a lock file is put beside it.
+    """Reject a foreign file before a lock file is created beside it.
 
     Raises: Invalid, Damaged, Denied
     """
@@ -78,15 +77,15 @@ def refuse_strangers(path: Path) -> None:
 
 
 def prepare(path: Path, lock: FileLock, chain: Chain, *, migrate: bool) -> None:
-    """See to it that a database of ours is at `path`: make a new one, or recognise and migrate what is there.
+    """Ensure that a database of Perdure is at `path`: create it, or recognise and migrate an existing one.
 
     The caller holds `lock`.
 
-    Raises: Invalid, Denied, Damaged, Conflict, Unavailable; what was there is then unchanged.
+    Raises: Invalid, Denied, Damaged, Conflict, Unavailable; an existing file is then unchanged.
     """
     if not (version := sqlite_version()).is_usable:
         raise Unavailable(f"SQLite {version.oldest} or newer is needed; this Python has {version.text}.")
-    if not is_there(path, lock):
+    if not has_database(path, lock):
         create(path, chain, migrate=migrate)
         return
     found = recognise(path, chain)
@@ -98,10 +97,10 @@ def prepare(path: Path, lock: FileLock, chain: Chain, *, migrate: bool) -> None:
         upgrade(path, chain)
 
 
-def is_there(path: Path, lock: FileLock) -> bool:
-    """Tell a database from an empty place.
+def has_database(path: Path, lock: FileLock) -> bool:
+    """Return whether a file exists at a path.
 
-    Raises: Invalid when it is not a file; Damaged when it is gone or empty, but something of it is left.
+    Raises: Invalid when it is not a file; Damaged when it is missing or empty although its log or lock file exists.
     """
     size = _file_size(path)
     if not size and is_log_left(path):
@@ -122,24 +121,24 @@ def is_there(path: Path, lock: FileLock) -> bool:
 
 
 def is_log_left(path: Path) -> bool:
-    """Tell whether the log of a database is there; it is removed when the last connection closes."""
+    """Return whether the log of a database exists; SQLite removes it when the last connection closes."""
     wal, _ = side_paths(path)
     return os.path.lexists(wal)
 
 
 def is_too_small(path: Path) -> bool:
-    """Tell whether a file is there that cannot be a database."""
+    """Return whether a file is too small to be a database."""
     return 0 < (_file_size(path) or 0) < SMALLEST_BYTES
 
 
 def create(path: Path, chain: Chain, *, migrate: bool) -> None:
-    """Make a new database whole under another name, then rename it into its place."""
+    """Create a new database under a temporary name, then rename it."""
     if staged_path(path).exists():
         raise Conflict(
             f"A restore of {path} was interrupted. Open its home to finish it, for example by `perdure db status`."
         )
     for leftover in path.parent.glob(f".{path.name}.new-*"):
-        leftover.unlink(missing_ok=True)  # of a process that was killed here; we hold the lock
+        leftover.unlink(missing_ok=True)  # of a killed process; the caller holds the lock
     try:
         with part_file(path, name=f".{path.name}.new-{secrets.token_hex(4)}") as part:
             part.close()
@@ -163,9 +162,9 @@ def _fill(new: Path, chain: Chain, *, migrate: bool) -> None:
 
 
 def recognise(path: Path, chain: Chain = CHAIN, *, shown: Path | None = None) -> Probe:
-    """Look at a file without changing it; errors speak of it as `shown`.
+    """Identify a database file without changing it; errors name it `shown`.
 
-    Raises: Damaged when it cannot be read; Invalid when it is another program's; Conflict when it is newer.
+    Raises: Damaged when it cannot be read; Invalid when it belongs to another program; Conflict when it is newer.
     """
     found = probe(path)
     if found.is_ours and found.version < 1 and not found.is_empty:
@@ -189,7 +188,7 @@ def recognise(path: Path, chain: Chain = CHAIN, *, shown: Path | None = None) ->
 
 
 def probe(path: Path) -> Probe:
-    """Read what a file says about itself, by a connection that cannot write. The caller holds the lock.
+    """Return the identification of a file, by a read-only connection. The caller holds the lock.
 
     Raises: Damaged, Denied
     """
@@ -203,30 +202,30 @@ def probe(path: Path) -> Probe:
 
 
 def _revisions(connection: sqlite3.Connection) -> Sequence[str]:
-    """Return what Alembic has noted, which another tool may have changed without the version."""
+    """Return the revisions in the table of Alembic, which another tool may have changed without the version."""
     if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone() is None:
         return ()
     return [str(row[0]) for row in connection.execute("SELECT * FROM alembic_version")]
 
 
 def adopt(path: Path) -> None:
-    """Mark a file as ours."""
+    """Mark a file as a database of Perdure."""
     with faults.translated(path), contextlib.closing(open_for_writing(path)) as connection:
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:
-    """Open a file that is there, and see to it that it is in WAL mode. The caller holds the lock.
+    """Open an existing file, and ensure that it is in WAL mode. The caller holds the lock.
 
-    The mode stays in the file, so it is set when the file is made or comes from elsewhere, and then only read.
+    The mode is stored in the file, so it is set when the file is created or adopted, and then only read.
     """
     connection = connect(path)
     try:
         if pragma(connection, "journal_mode") != "wal" and pragma(connection, "journal_mode = WAL") != "wal":
             raise Damaged(f"{path} cannot be put into WAL mode. Its file system may not support it; use another.")
         connection.execute("BEGIN IMMEDIATE")
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")  # a file that is read-only refuses it now
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")  # fails now if the file is read-only
         connection.execute("ROLLBACK")
     except BaseException:
         connection.close()
@@ -235,16 +234,16 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
 
 
 def upgrade(path: Path, chain: Chain) -> None:
-    """Run the migrations that a file has not seen."""
+    """Run the missing migrations on a file."""
     with faults.translated(path), contextlib.closing(open_for_writing(path)) as raw:
         upgrade_connection(raw, str(path), chain)
 
 
 def upgrade_connection(raw: sqlite3.Connection, location: str, chain: Chain = CHAIN) -> None:
-    """Run the migrations on an open connection.
+    """Run the missing migrations on an open connection.
 
-    Foreign keys are off meanwhile, because rebuilding a table would delete the rows that point at it; that none
-    was left pointing nowhere is checked before each commit.
+    Foreign keys are off meanwhile, because rebuilding a table would delete the rows that refer to it. Before each
+    commit, all references are checked.
     """
     from perdure.store.migrate import run_migrations
 
@@ -262,19 +261,19 @@ def upgrade_connection(raw: sqlite3.Connection, location: str, chain: Chain = CH
 
 
 def copy_before_migration(path: Path, version: int) -> None:
-    """Keep the file as it was, under a name that says so: there is no way back but this."""
+    """Copy the file before a migration, which cannot be undone otherwise."""
     moment = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     copy = unused(path.with_name(f"{path.name}.before-{version + 1:04d}-{moment}"))
     failpoints.hit("store.migrate.copy.before")
     copy_database(path, copy, is_still=True)
-    log.info("kept the file as it was as %s", copy)
+    log.info("copied the database before the migration: %s", copy)
     failpoints.hit("store.migrate.copy.after")
 
 
 def copy_database(source: Path, target: Path, *, is_still: bool = False) -> None:
-    """Copy a database, with all that is committed, into a new file, which is whole or absent.
+    """Copy a database, with all commits, to a new file, which is complete or does not exist.
 
-    Others may write to it meanwhile, unless it `is_still`; then nothing is left beside it.
+    Other processes may write to the source meanwhile. With `is_still` they must not, and no side files are created.
 
     Raises: Conflict when the target exists; Damaged, Denied, Unavailable
     """
@@ -287,26 +286,26 @@ def copy_database(source: Path, target: Path, *, is_still: bool = False) -> None
         reading.backup(writing)
         if (found := writing.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
             reason = " ".join(found.split())
-            raise Damaged(f"{source} is damaged ({reason}), so a copy would be too. Look with `perdure db verify`.")
+            raise Damaged(f"{source} is damaged ({reason}), so a copy would be too. Check it with `perdure db verify`.")
 
 
 def _still_mode(path: Path) -> str:
-    """Return the URI for a file without a writer: without a log to read, not even side files are created."""
+    """Return the mode for a file without a writer: if it has no log, no side files are created."""
     wal, _ = side_paths(path)
     return "ro" if _file_size(wal) else "ro&immutable=1"
 
 
 def _file_size(path: Path) -> int | None:
-    """The size of a file, or None when there is none.
+    """Return the size of a file; None if it does not exist.
 
-    Raises: Invalid when something else is there; Denied when we may not look.
+    Raises: Invalid when it is not a file; Denied.
     """
     try:
         status = path.stat()
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise from_os_error(f"{path} cannot be looked at", error) from error
+        raise from_os_error(f"{path} cannot be examined", error) from error
     if not stat.S_ISREG(status.st_mode):
         raise Invalid(f"{path} must be a database file, but it is not a file.")
     return status.st_size

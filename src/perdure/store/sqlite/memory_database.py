@@ -1,4 +1,4 @@
-"""The adapter for a private SQLite database in memory: one connection, one thread, gone at close."""
+"""The adapter for a private SQLite database in memory: one connection on one thread."""
 
 import sqlite3
 from collections.abc import Callable
@@ -37,7 +37,7 @@ class SqliteMemoryDatabase(GroupCommit):
 
     @classmethod
     async def open(cls, *, migrate: bool, debug: bool) -> Self:
-        """Make a new, private database."""
+        """Create a new, private database."""
         database = cls(debug=debug)
         try:
             if migrate:
@@ -112,7 +112,7 @@ class SqliteMemoryDatabase(GroupCommit):
                 roll_back(self._connection)
 
     def _only_reading(self, fn: Callable[[A], T], argument: A) -> T:
-        """Refuse what would write inside a transaction that is open."""
+        """Call a function in an open transaction that rejects writes."""
         self._connection.execute("PRAGMA query_only = ON")
         try:
             return fn(argument)

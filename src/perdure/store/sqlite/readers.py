@@ -1,4 +1,4 @@
-"""Reading connections to a SQLite file: opened when needed, kept, and closed only under the lock file."""
+"""The reading connections to a SQLite file: opened on demand, kept, and closed only under the lock file."""
 
 import sqlite3
 import threading
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Reader:
-    """A connection, the file that it reads, and SQLAlchemy's engine over it once one is needed."""
+    """A connection, the identity of its file, and its SQLAlchemy engine, created on demand."""
 
     connection: sqlite3.Connection
     file: FileId
@@ -29,7 +29,7 @@ class _Reader:
 
 
 class Readers:
-    """As many reading connections as there are threads that read at once; every transaction sees one state."""
+    """A pool of reading connections, one for each concurrent thread; every transaction reads one snapshot."""
 
     def __init__(self, path: Path, lock: FileLock, *, is_logged: bool) -> None:
         self._path = path
@@ -40,7 +40,7 @@ class Readers:
         self._handing_out = threading.Lock()
 
     def read_raw(self, fn: Callable[[RawTransaction], T]) -> T:
-        """Run a function in one reading transaction on the driver's connection."""
+        """Run a function in one reading transaction on a connection of the driver."""
 
         def read(reader: _Reader) -> T:
             reader.connection.execute("BEGIN")
@@ -53,7 +53,7 @@ class Readers:
             return self._use(read)
 
     def read_core(self, fn: "Callable[[sa.Connection], T]") -> T:
-        """Run a function in one reading transaction on SQLAlchemy's connection."""
+        """Run a function in one reading transaction on a connection of SQLAlchemy."""
 
         def read(reader: _Reader) -> T:
             if reader.engine is None:
@@ -65,8 +65,8 @@ class Readers:
         with faults.translated_from_core(self._path):
             return self._use(read)
 
-    def look(self, fn: Callable[[sqlite3.Connection], T]) -> T:
-        """Ask a connection about itself and its file."""
+    def query(self, fn: Callable[[sqlite3.Connection], T]) -> T:
+        """Call a function with a connection, without a transaction."""
         with faults.translated(self._path):
             return self._use(lambda reader: fn(reader.connection))
 
@@ -88,7 +88,7 @@ class Readers:
             is_sound = not faults.is_io_error(error)
             raise
         finally:
-            self._give_back(reader, is_sound=is_sound)
+            self._return(reader, is_sound=is_sound)
         return result
 
     def _take(self) -> _Reader:
@@ -101,7 +101,7 @@ class Readers:
             reader = None
         return reader or _Reader(connect(self._path, is_reader=True), now, self._generation)
 
-    def _give_back(self, reader: _Reader, *, is_sound: bool) -> None:
+    def _return(self, reader: _Reader, *, is_sound: bool) -> None:
         with self._handing_out:
             is_wanted = is_sound and reader.generation == self._generation
             if is_wanted:

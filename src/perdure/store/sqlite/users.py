@@ -1,4 +1,4 @@
-"""Which processes of this machine have a database file open, where the system tells."""
+"""Finds the processes of this machine that have a database file open, on systems with /proc."""
 
 import os
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ _PROCESSES = Path("/proc")
 
 
 def processes_with(path: Path) -> list[int]:
-    """Return the processes that have a file open, ours left out; those of other users only where we may look."""
+    """Return the other processes that have a file open, as far as permissions allow."""
     name = os.path.realpath(path)
     numbers = [int(folder.name) for folder in _folders()]
     return sorted(pid for pid in numbers if pid != os.getpid() and name in _open_files(pid))
@@ -26,5 +26,5 @@ def _open_files(pid: int) -> set[str]:
         for entry in folder.iterdir():
             found.add(str(entry.readlink()))
     except OSError:
-        return found  # it has ended, or is not ours to look at
+        return found  # it has ended, or access is denied
     return found

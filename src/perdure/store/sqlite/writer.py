@@ -1,4 +1,4 @@
-"""The writing connections to a SQLite file, one that flushes and one that does not, and a transaction on either."""
+"""The writing connections to a SQLite file, one with and one without flushes, and transactions on them."""
 
 import logging
 import sqlite3
@@ -49,16 +49,16 @@ class Writer:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the connection to the file that is there now is open."""
+        """Whether the connection is open, and its file still has its name."""
         return self._connection is not None and self._file == file_now(self._name)
 
     @property
     def is_checkpoint_due(self) -> bool:
-        """Count one commit, and tell whether about 1,000 pages have gathered in the log."""
+        """Count one commit, and return whether about 1,000 pages have gathered in the log."""
         return self._plan.is_due(self._wal)
 
     def connect(self) -> None:
-        """Open the writing connection. The lock is held, so the file cannot change meanwhile."""
+        """Open the writing connection. The lock is held, so the file cannot be replaced meanwhile."""
         with faults.translated(self._path):
             self._connection = files.open_for_writing(self._path)
         self._file = file_now(self._path)
@@ -71,7 +71,7 @@ class Writer:
         self._connection = self._unflushed = self._engine = None
 
     def connection(self, kind: Kind, *, is_inline: bool = False) -> sqlite3.Connection:
-        """Return the open connection for a kind of transaction; `is_inline`: only if it is open already.
+        """Return the connection for a kind of transaction, and open it unless `is_inline`.
 
         Raises: WouldWait
         """
@@ -86,7 +86,7 @@ class Writer:
         return self._unflushed_connection() if not kind.is_flushed else self._connection
 
     def transact_core(self, connection: sqlite3.Connection, fn: "Callable[[Transaction], T]") -> T:
-        """Run a function in one transaction on SQLAlchemy's connection."""
+        """Run a function in one transaction on the connection of SQLAlchemy."""
         from perdure.store.transaction import run_in
 
         if self._engine is None:
@@ -99,13 +99,13 @@ class Writer:
         return result
 
     def checkpoint(self) -> None:
-        """Move the log back into the file. What was committed stays so, whatever happens here."""
+        """Run a checkpoint. A failure does not affect committed transactions."""
         if self._connection is None:
             return
         try:
             _, pages, _ = self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         except sqlite3.Error as error:
-            log.warning("a checkpoint of %s failed: %s", self._path, error)
+            log.warning("checkpoint of %s failed: %s", self._path, error)
             if faults.is_io_error(error):
                 self.disconnect()
         else:
@@ -118,10 +118,10 @@ class Writer:
                 self._connection.execute(f"PRAGMA busy_timeout = {_BUSY_AT_CLOSE_MS}")
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             except sqlite3.Error as error:
-                log.info("the log of %s stays: %s", self._path, error)
+                log.info("checkpoint of %s at close failed: %s", self._path, error)
 
     def refuse_newer(self, connection: sqlite3.Connection) -> None:
-        """See that no newer program has migrated the file: in the transaction itself, so that none can do it meanwhile.
+        """Check in the transaction that no newer program has migrated the file.
 
         Raises: Conflict
         """
@@ -130,7 +130,7 @@ class Writer:
             raise Conflict(self._chain.outdated(self._name, f"{version:04d}"))
 
     def _unflushed_connection(self) -> sqlite3.Connection:
-        """Return a connection whose commits are atomic like all others, but not flushed one by one."""
+        """Return a connection whose commits are atomic but not flushed individually."""
         if self._unflushed is None:
             with faults.translated(self._path):
                 self._unflushed = files.open_for_writing(self._path)
@@ -146,7 +146,7 @@ def run_transaction(
     is_logged: bool,
     check: Callable[[sqlite3.Connection], None] | None = None,
 ) -> T:
-    """Run a function in one transaction on the driver's connection, after a check inside of it, and commit."""
+    """Run a check and a function in one transaction on a connection of the driver, and commit."""
     try:
         connection.execute("BEGIN IMMEDIATE")
         if check is not None:

@@ -78,7 +78,7 @@ class ScriptedAnswer:
 
     @property
     def is_complete(self) -> bool:
-        """Whether a client receives the whole answer."""
+        """Return whether a client receives the whole answer."""
         faults = (self.raw, self.raw_bytes, self.cut_after, self.end_after, self.error_after)
         return self.status == 200 and all(fault is None for fault in faults)
 

@@ -1,12 +1,13 @@
 """The protocol of Anthropic messages."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from perdure.errors import Invalid
 from perdure.testing.model_server.answers import ScriptedAnswer, ScriptedUsage
 from perdure.testing.model_server.asked import Asked
-from perdure.testing.model_server.protocols import Event, items, text_of, turns
+from perdure.testing.model_server.protocols import Event, items, request_of
 from perdure.text.strict_json import SYNTAX, parse_json
 
 
@@ -15,17 +16,12 @@ class Anthropic:
 
     def read(self, body: Mapping[str, Any], size_bytes: int) -> Asked:
         messages = items(body.get("messages"))
-        users = [text_of(each.get("content")) for each in messages if _kind(each) == "user"]
-        total, since_user = turns([_kind(each) for each in messages])
+        asked = request_of(body, messages, [_kind(each) for each in messages])
         tools = [str(each.get("name")) for each in items(body.get("tools"))]
         choice = body.get("tool_choice") or {}
         wanted = {"tool": choice.get("name"), "any": tools[-1] if tools else None}
-        return Asked(
-            model=str(body.get("model", "")),
-            is_streamed=body.get("stream") is True,
-            last_user=users[-1] if users else "",
-            turns=total,
-            turns_since_user=since_user,
+        return replace(
+            asked,
             tools=tuple(tools),
             output_tool=wanted.get(str(choice.get("type"))),
             has_schema=bool(body.get("output_format") or (body.get("output_config") or {}).get("format")),
@@ -65,7 +61,7 @@ def _event(kind: str, data: Mapping[str, Any], *, is_delta: bool = False) -> Eve
 
 
 def _blocks(answer: ScriptedAnswer, number: int) -> Iterator[tuple[dict[str, Any], str, str, str]]:
-    """Give the blocks of an answer, each with the type and key of its deltas and the text that they carry."""
+    """Yield the blocks of an answer, each with the type and key of its deltas and the text that they carry."""
     if answer.thinking:
         block = {"type": "thinking", "thinking": answer.thinking, "signature": f"signed-{number}"}
         yield block, "thinking_delta", "thinking", answer.thinking
@@ -124,7 +120,7 @@ def _usage(usage: ScriptedUsage) -> dict[str, Any]:
 
 
 def _kind(message: Mapping[str, Any]) -> str:
-    """Say who a message is from; results of tools stand in messages of the user too."""
+    """Return who a message is from; results of tools stand in messages of the user too."""
     if message.get("role") == "assistant":
         return "model"
     content = message.get("content")

@@ -28,7 +28,7 @@ class Asked:
 
 
 def fitted(answer: ScriptedAnswer, asked: Asked) -> ScriptedAnswer:
-    """Give structured data the form that a request asks for, and count the tokens of what reports none."""
+    """Return the turn with structured data in the form that the request asks for, and with counted tokens."""
     if answer.data is not None:
         content = ScriptedCall("", answer.data).arguments_text
         if asked.has_schema or asked.output_tool is None:

@@ -1,11 +1,12 @@
 """The protocol of OpenAI chat completions, which many other servers speak too."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from perdure.testing.model_server.answers import ScriptedAnswer, ScriptedUsage
 from perdure.testing.model_server.asked import Asked
-from perdure.testing.model_server.protocols import Event, items, text_of, turns
+from perdure.testing.model_server.protocols import Event, items, request_of
 
 _KINDS = {"user": "user", "assistant": "model"}
 
@@ -15,16 +16,11 @@ class OpenAIChat:
 
     def read(self, body: Mapping[str, Any], size_bytes: int) -> Asked:
         messages = items(body.get("messages"))
-        users = [text_of(each.get("content")) for each in messages if each.get("role") == "user"]
-        total, since_user = turns([_KINDS.get(str(each.get("role")), "other") for each in messages])
+        asked = request_of(body, messages, [_KINDS.get(str(each.get("role")), "other") for each in messages])
         tools = [str(each.get("function", {}).get("name")) for each in items(body.get("tools"))]
         response_format = body.get("response_format") or {}
-        return Asked(
-            model=str(body.get("model", "")),
-            is_streamed=body.get("stream") is True,
-            last_user=users[-1] if users else "",
-            turns=total,
-            turns_since_user=since_user,
+        return replace(
+            asked,
             tools=tuple(tools),
             output_tool=_required_tool(body.get("tool_choice"), tools),
             has_schema=response_format.get("type") in ("json_schema", "json_object"),

@@ -1,11 +1,12 @@
 """The protocol of OpenAI Responses."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from perdure.testing.model_server.answers import ScriptedAnswer, ScriptedUsage
 from perdure.testing.model_server.asked import Asked
-from perdure.testing.model_server.protocols import Event, items, text_of, turns
+from perdure.testing.model_server.protocols import Event, items, request_of
 
 _MODEL_ITEMS = ("function_call", "reasoning")
 
@@ -16,16 +17,11 @@ class OpenAIResponses:
     def read(self, body: Mapping[str, Any], size_bytes: int) -> Asked:
         given = body.get("input")
         messages = [{"role": "user", "content": given}] if isinstance(given, str) else items(given)
-        users = [text_of(each.get("content")) for each in messages if each.get("role") == "user"]
-        total, since_user = turns([_kind(each) for each in messages])
+        asked = request_of(body, messages, [_kind(each) for each in messages])
         tools = [str(each.get("name")) for each in items(body.get("tools")) if each.get("type") == "function"]
         text_format = (body.get("text") or {}).get("format") or {}
-        return Asked(
-            model=str(body.get("model", "")),
-            is_streamed=body.get("stream") is True,
-            last_user=users[-1] if users else "",
-            turns=total,
-            turns_since_user=since_user,
+        return replace(
+            asked,
             tools=tuple(tools),
             output_tool=_required_tool(body.get("tool_choice"), tools),
             has_schema=text_format.get("type") in ("json_schema", "json_object"),
@@ -93,7 +89,7 @@ def _item_events(
 
 
 def _items(answer: ScriptedAnswer, number: int) -> Iterator[tuple[dict[str, Any], str]]:
-    """Give the items of an answer, each with the text that its deltas carry."""
+    """Yield the items of an answer, each with the text that its deltas carry."""
     if answer.thinking:
         summary = [{"type": "summary_text", "text": answer.thinking}]
         item = {"id": f"rs_{number}", "type": "reasoning", "summary": summary, "encrypted_content": f"sealed-{number}"}
@@ -126,13 +122,14 @@ def _response(
 ) -> dict[str, Any]:
     is_short = answer.finish == "length"
     usage = _usage(answer.usage) if answer.reports_usage and answer.usage is not None else None
+    status, details = ("incomplete", {"reason": "max_output_tokens"}) if is_short else ("completed", None)
     return {
         "id": f"resp_{number}",
         "object": "response",
         "created_at": 1_700_000_000,
-        "status": "incomplete" if is_short else "completed",
+        "status": status,
         "error": None,
-        "incomplete_details": {"reason": "max_output_tokens"} if is_short else None,
+        "incomplete_details": details,
         "instructions": None,
         "metadata": {},
         "model": asked.model,

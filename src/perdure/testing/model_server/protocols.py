@@ -77,7 +77,20 @@ def items(value: object) -> list[Mapping[str, Any]]:
     return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
 
 
-def turns(kinds: Sequence[str]) -> tuple[int, int]:
+def request_of(body: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], kinds: Sequence[str]) -> Asked:
+    """Return what every protocol says alike; `kinds` says of each message whether it is of the `user` or `model`."""
+    users = [text_of(each.get("content")) for each, kind in zip(messages, kinds, strict=True) if kind == "user"]
+    total, since_user = _turns(kinds)
+    return Asked(
+        model=str(body.get("model", "")),
+        is_streamed=body.get("stream") is True,
+        last_user=users[-1] if users else "",
+        turns=total,
+        turns_since_user=since_user,
+    )
+
+
+def _turns(kinds: Sequence[str]) -> tuple[int, int]:
     """Count the answers of a model among `user` and `model`, one after the other: all, and since the last user."""
     starts = [kind == "model" and (place == 0 or kinds[place - 1] != "model") for place, kind in enumerate(kinds)]
     last_user = max((place for place, kind in enumerate(kinds) if kind == "user"), default=-1)

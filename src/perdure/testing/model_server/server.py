@@ -88,7 +88,7 @@ class ModelServer:
         self._loop.run_forever()
 
     async def _listen(self, listening: socket.socket) -> None:
-        self._server = await asyncio.start_server(self._connected, sock=listening)
+        self._server = await asyncio.start_server(self._on_connection, sock=listening)
 
     async def _close(self) -> None:
         if self._server is not None:
@@ -101,7 +101,7 @@ class ModelServer:
         rest = asyncio.all_tasks() - {asyncio.current_task()}
         await asyncio.gather(*rest, return_exceptions=True)
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.add(writer)
         try:
             await self._serve(reader, writer)

@@ -1,4 +1,4 @@
-"""What a program writes, read as it comes and kept within bounds: the head, the tail, and how much lay between."""
+"""Reads the output of a program, and keeps its head and tail and the number of bytes between them."""
 
 import asyncio
 import codecs
@@ -14,7 +14,7 @@ _GAP = re.compile(r"^\[([0-9]{1,18}) bytes left out\]$", re.MULTILINE)
 
 
 class Capture:
-    """The reading end of a pipe. Memory stays bounded however much is written."""
+    """The reading end of a pipe, with bounded memory."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -24,11 +24,11 @@ class Capture:
         self._tail = bytearray()
         self._total = 0
         self.error: Exception | None = None
-        """Why not all could be read that was written; what is kept is not the whole then."""
+        """The error that ended the reading, so that the output is incomplete."""
 
     @contextmanager
     def writing_end(self) -> Iterator[int]:
-        """Begin to read, and give the block the writing end; a block that fails ends the reading too."""
+        """Start reading, and yield the writing end; an error in the block ends the reading."""
         self._file, writing = os.pipe()
         try:
             os.set_blocking(self._file, False)
@@ -42,7 +42,7 @@ class Capture:
                 os.close(writing)
 
     def drain(self) -> None:
-        """Read all that is there already."""
+        """Read all available data."""
         while not self.ended.done() and self._read():
             pass
 
@@ -54,7 +54,7 @@ class Capture:
             os.close(self._file)
 
     def _read(self) -> bool:
-        """Read once; tell whether there was something. The event loop calls this, so an error is kept for later."""
+        """Read once; return whether there was data. An error is stored, because the event loop calls this."""
         try:
             data = os.read(self._file, _CHUNK)
             if data:
@@ -80,7 +80,7 @@ class Capture:
         return self._total > LIMIT_BYTES
 
     def text(self) -> str:
-        """Return what was kept; bytes that are not UTF-8 are replaced, and no character is cut in two."""
+        """Return the kept output; invalid UTF-8 is replaced, and no character is split."""
         if not self.is_truncated:
             return (self._head + self._tail).decode(errors="replace")
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -92,11 +92,11 @@ class Capture:
 
 
 def left_out_bytes(text: str) -> int | None:
-    """Return how many bytes of what a program wrote are not in a text that was kept of it, as the text says."""
+    """Return the number of omitted bytes that a kept output states."""
     found = _GAP.search(text)
     return int(found[1]) if found else None
 
 
 def _continued(data: bytearray) -> int:
-    """Count the bytes at the front that go on with a character whose beginning is missing."""
+    """Return the number of leading bytes that continue a character without its beginning."""
     return next((count for count, byte in enumerate(data[:4]) if byte & 0xC0 != 0x80), 0)

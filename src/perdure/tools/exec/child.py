@@ -1,4 +1,4 @@
-"""A program in a session of its own, which starts only after its identity was recorded."""
+"""Starts a program in its own session, after its identity was recorded."""
 
 import asyncio
 import errno
@@ -10,18 +10,18 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from perdure.errors import Invalid, Unavailable
+from perdure.file_limit import restore_file_limit
 from perdure.tools.exec.capture import Capture
-from perdure.tools.exec.child_watcher import Burial, pidfd_of
+from perdure.tools.exec.child_watcher import ChildWatcher, pidfd_of
 from perdure.tools.exec.command import Command, find_program
-from perdure.tools.exec.descriptors import restore_file_limit
 from perdure.tools.exec.process_tree import CallTree
-from perdure.tools.exec.processes import Birth, birth_of
+from perdure.tools.exec.processes import ProcessIdentity, identity_of
 
 PATIENCE_S = 0.5
-"""How long those that a program leaves behind, and what they have to say, are waited for."""
+"""How long to wait for processes that a program leaves behind, and for their output."""
 
 _GATE = 'read -r PERDURE_GATE || exit 125; exec "$@" </dev/null'
-"""Waits for a line. When we die before we write it, the program never starts."""
+"""Waits for a line. If the worker dies before it writes the line, the program never starts."""
 
 _SHELL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -30,36 +30,36 @@ _SHELL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 class Child:
     """A started program."""
 
-    burial: Burial
+    watcher: ChildWatcher
     tree: CallTree
     stdout: Capture
     stderr: Capture
 
     @property
     def exit_code(self) -> int | None:
-        return self.burial.exit_code
+        return self.watcher.exit_code
 
     @property
     def has_ended(self) -> bool:
-        return self.burial.has_ended
+        return self.watcher.has_ended
 
     async def wait(self, timeout_s: float | None) -> bool:
-        """Wait for the program, not for those it leaves behind; tell whether it ended in time."""
+        """Wait for the program, but not for its descendants; return whether it ended in time."""
         try:
             async with asyncio.timeout(timeout_s):
-                await self.burial.wait()
+                await self.watcher.wait()
         except TimeoutError:
             return False
         return True
 
     async def end(self, kill_after_s: float) -> Unavailable | None:
-        """End all that is left, and read the rest of the output; return why it is not known that all has ended."""
+        """End all remaining processes, and read the rest of the output; return the error if some may still run."""
         patience_s = PATIENCE_S if self.has_ended else 0.0
         unended = None
         try:
             try:
                 await self.tree.end(patience_s=patience_s, kill_after_s=kill_after_s)
-                await self.burial.wait()
+                await self.watcher.wait()
             except Unavailable as error:
                 unended = error
             self.stdout.drain()
@@ -67,7 +67,7 @@ class Child:
             if not (self.stdout.ended.done() and self.stderr.ended.done()):
                 await asyncio.wait([self.stdout.ended, self.stderr.ended], timeout=PATIENCE_S)
         except asyncio.CancelledError:
-            self.burial.hurry(PATIENCE_S)
+            self.watcher.hurry(PATIENCE_S)
             raise
         finally:
             self.stdout.close()
@@ -75,13 +75,13 @@ class Child:
         return unended
 
 
-def start(command: Command, marks: Collection[str], note: Callable[[Birth], None]) -> Child:
-    """Start a program whose environment carries the marks; it runs once `note` has returned.
+def start(command: Command, marks: Collection[str], note: Callable[[ProcessIdentity], None]) -> Child:
+    """Start a program with the marks in its environment; it runs after `note` has returned.
 
-    Whatever is raised, nothing of the program has run: all that may fail comes before the gate is opened.
+    After any exception, the program has not run: everything that may fail comes before the gate is opened.
 
-    Raises: NotFound; Denied; Invalid when it is given too much; OSError, RuntimeError or MemoryError when the system
-    has no more descriptors, processes, threads or memory; what `note` raises.
+    Raises: NotFound; Denied; Invalid when the arguments are too large; OSError, RuntimeError or MemoryError when the
+    system has no more descriptors, processes, threads or memory; the exception of `note`.
     """
     argv = _with_odd_names([find_program(command), *command.argv[1:]], command)
     stdout, stderr = Capture(), Capture()
@@ -89,10 +89,10 @@ def start(command: Command, marks: Collection[str], note: Callable[[Birth], None
         process = _started(argv, command, (waiting, out, err))
         try:
             restore_file_limit(process.pid)
-            birth = _known(process.pid)
-            tree = CallTree(birth, marks, is_child=True)
-            note(birth)
-            begun = Child(Burial(process, pidfd_of(process.pid)), tree, stdout, stderr)
+            identity = _known(process.pid)
+            tree = CallTree(identity, marks, is_child=True)
+            note(identity)
+            begun = Child(ChildWatcher(process, pidfd_of(process.pid)), tree, stdout, stderr)
             os.write(gate, b"\n")
         except BaseException:
             process.kill()
@@ -139,14 +139,14 @@ def _pipe() -> Iterator[tuple[int, int]]:
                 os.close(end)
 
 
-def _known(pid: int) -> Birth:
-    birth = birth_of(pid)
-    if birth is None:
+def _known(pid: int) -> ProcessIdentity:
+    identity = identity_of(pid)
+    if identity is None:
         raise ChildProcessError(f"process {pid} ended before it was started")
-    return birth
+    return identity
 
 
 def _with_odd_names(argv: list[str], command: Command) -> list[str]:
-    """Let `env` carry the variables that some shells drop, such as `a.b` or a function of bash."""
+    """Pass variables that some shells drop, such as `a.b` or functions of bash, through `env`."""
     odd = [f"{name}={value}" for name, value in command.environment.items() if not _SHELL_NAME.fullmatch(name)]
     return ["/usr/bin/env", *odd, *argv] if odd and "=" not in argv[0] else argv

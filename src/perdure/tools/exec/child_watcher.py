@@ -1,4 +1,4 @@
-"""Waiting for a child of ours to end: the system tells, where it can, and a thread waits where it cannot."""
+"""Waits for the end of a child process: by a pidfd if the system supports it, else on a thread."""
 
 import asyncio
 import os
@@ -7,7 +7,7 @@ import threading
 from contextlib import suppress
 
 
-class Burial:
+class ChildWatcher:
     """Collects the exit code of a child as soon as it has ended, with or without a waiting caller."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", pidfd: int | None) -> None:
@@ -18,21 +18,21 @@ class Burial:
         self._is_lost = False
         if pidfd is not None:
             try:
-                self._loop.add_reader(pidfd, self._bury)
+                self._loop.add_reader(pidfd, self._reap)
             except BaseException:
                 os.close(pidfd)
                 raise
         else:
-            threading.Thread(target=self._bury_from_thread, daemon=True).start()
+            threading.Thread(target=self._reap_from_thread, daemon=True).start()
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code, or minus the signal; None while it runs, or when other code of this process collected it."""
+        """The exit code, or the negative signal; None while it runs, or if other code of this process collected it."""
         return None if self._is_lost else self._process.returncode
 
     @property
     def has_ended(self) -> bool:
-        """Whether the child has ended, its exit code known or not."""
+        """Whether the child has ended, even if its exit code is unknown."""
         return self._process.returncode is not None
 
     async def wait(self) -> None:
@@ -40,13 +40,13 @@ class Burial:
         await asyncio.shield(self._done)
 
     def hurry(self, timeout_s: float) -> None:
-        """Wait here and now for a child that was killed; one that takes longer is buried when it is dead."""
+        """Wait synchronously for a killed child; one that takes longer is reaped later."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout_s)
-            self._bury()
+            self._reap()
 
     def _take_code(self) -> None:
-        """Take the exit code. Where other code of this process has waited for any child, `Popen` would say 0."""
+        """Collect the exit code. If other code of this process has collected it, `Popen` would report 0."""
         with suppress(AttributeError):  # a system without waitid
             try:
                 if self._process.returncode is None:
@@ -56,7 +56,7 @@ class Burial:
                     self._is_lost = self._process.returncode is None
         self._process.wait()
 
-    def _bury(self) -> None:
+    def _reap(self) -> None:
         self._take_code()
         if self._pidfd is not None:
             self._loop.remove_reader(self._pidfd)
@@ -65,14 +65,14 @@ class Burial:
         if not self._done.done():
             self._done.set_result(None)
 
-    def _bury_from_thread(self) -> None:
+    def _reap_from_thread(self) -> None:
         self._take_code()
-        with suppress(RuntimeError):  # the loop is closed, and no caller waits any more
-            self._loop.call_soon_threadsafe(self._bury)
+        with suppress(RuntimeError):  # the loop is closed, and no caller waits
+            self._loop.call_soon_threadsafe(self._reap)
 
 
 def pidfd_of(pid: int) -> int | None:
-    """Return a file that is readable when a child of ours has ended; None where there is no such thing."""
+    """Return a descriptor that becomes readable when a child ends; None if the system has no pidfds."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):

@@ -1,4 +1,4 @@
-"""What an `exec` call asks for: its arguments, looked at with suspicion before anything runs."""
+"""The arguments of an `exec` call, validated before a program runs."""
 
 import os
 from collections.abc import Mapping
@@ -61,7 +61,7 @@ SPEC = ToolSpec(
     "once",
     declares_effect=True,
 )
-"""What the tool says about itself. Its effect is that of the program, which only the author of a plan knows."""
+"""The description of the tool. Its effect is that of the program, which only the author of a plan knows."""
 _SHELL_WORDS = frozenset(
     [
         "!",
@@ -104,12 +104,12 @@ _SHELL_WORDS = frozenset(
         "{",
     ]
 )
-"""What a shell does itself; some systems have a program of the same name beside it."""
+"""Builtins and keywords of the shell; some systems also have programs with these names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A program to run: with what, where and for how long."""
+    """A program to run, with its arguments, folder, environment and timeout."""
 
     argv: tuple[str, ...]
     cwd: Path
@@ -118,18 +118,18 @@ class Command:
 
 
 def key_mark(goal_id: str, call_id: str) -> str:
-    """Return the entry of the environment that every process of a call has, in a copy of its home too."""
+    """Return the environment entry of every process of a call, the same in a copy of its home."""
     return f"PERDURE_IDEMPOTENCY_KEY={goal_id}/{call_id}"
 
 
 def home_mark(home_id: str) -> str:
-    """Return the entry of the environment that every process of a home has."""
+    """Return the environment entry of every process of a home."""
     return f"PERDURE_HOME_ID={home_id}"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """The arguments of a call, as far as they can be looked at without touching anything."""
+class ExecArguments:
+    """The arguments of a call, validated without access to files."""
 
     argv: tuple[str, ...]
     check: tuple[str, ...] | None
@@ -138,10 +138,10 @@ class Asked:
     timeout_s: float | None
 
 
-def parse_arguments(arguments: Any) -> Asked:
-    """Read the arguments of a call; a check is never given to a shell.
+def parse_arguments(arguments: Any) -> ExecArguments:
+    """Validate the arguments of a call; a check never runs in a shell.
 
-    Raises: Invalid, saying what was expected.
+    Raises: Invalid, with the expected form.
     """
     if not isinstance(arguments, Mapping):
         raise Invalid("The arguments of exec must be an object.")
@@ -150,9 +150,11 @@ def parse_arguments(arguments: Any) -> Asked:
     shell, check, cwd = (arguments.get(name) for name in ("shell", "check", "cwd"))
     if not isinstance(shell, bool | None):
         raise Invalid("shell must be true or false.")
-    return Asked(
-        argv=_argv("argv", arguments.get("argv"), shell=bool(shell)),
-        check=None if check is None else _argv("check", check, shell=False),
+    argv = _argv("argv", arguments.get("argv"), shell=bool(shell))
+    check_argv = None if check is None else _argv("check", check, shell=False)
+    return ExecArguments(
+        argv=argv,
+        check=check_argv,
         cwd=None if cwd is None else require_path(cwd),
         env=_env(arguments.get("env")),
         timeout_s=_timeout(arguments.get("timeout_s")),
@@ -160,9 +162,9 @@ def parse_arguments(arguments: Any) -> Asked:
 
 
 def parse_command(context: CallContext, home_id: str) -> tuple[Command, Command | None]:
-    """Return the command of a call, and the one that checks whether it has happened.
+    """Return the command of a call, and the command of its check.
 
-    Raises: Invalid, saying what was expected.
+    Raises: Invalid, with the expected form.
     """
     asked = parse_arguments(context.call.arguments)
     cwd = _folder(context.workdir, asked.cwd)
@@ -172,9 +174,9 @@ def parse_command(context: CallContext, home_id: str) -> tuple[Command, Command 
 
 
 def find_program(command: Command) -> str:
-    """Return what to call the program by, so that a shell's `exec` finds it and takes it for nothing else.
+    """Return the name of the program for `exec` of the shell, which must not mistake it for an option.
 
-    Raises: NotFound when it is not there; Denied when it is there but cannot be executed.
+    Raises: NotFound when it does not exist; Denied when it cannot be executed.
     """
     program = command.argv[0]
     folders = [""] if "/" in program else command.environment.get("PATH", os.defpath).split(os.pathsep)

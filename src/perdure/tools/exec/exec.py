@@ -1,4 +1,4 @@
-"""The tool `exec`: runs a program to its end, and leaves nothing of it running."""
+"""The tool `exec`: runs a program to its end, and ends all processes that it leaves."""
 
 import asyncio
 import functools
@@ -17,13 +17,13 @@ from perdure.tools.exec import child
 from perdure.tools.exec.command import SPEC, Command, home_mark, key_mark, parse_arguments, parse_command
 from perdure.tools.exec.pidfiles import Folders, Home, Note, note_path, read_note, remove_note, write_note
 from perdure.tools.exec.process_tree import KILL_AFTER_S, CallTree
-from perdure.tools.exec.processes import Birth
+from perdure.tools.exec.processes import ProcessIdentity
 from perdure.tools.outcome import failed
 
 log = logging.getLogger(__name__)
 
 CHECK_S = 60.0
-"""How long a check may take, where its step does not say."""
+"""The timeout of a check without an explicit one."""
 
 _NOTHING: dict[str, Any] = {
     "exit_code": None,
@@ -35,23 +35,23 @@ _NOTHING: dict[str, Any] = {
 
 
 class ExecTool:
-    """Runs programs; `run_dir` holds a note of each that runs."""
+    """Runs programs; `run_dir` contains a note of each running one."""
 
     spec = SPEC
 
     def __init__(self, run_dir: Path, home_id: Callable[[], str], *, kill_after_s: float = KILL_AFTER_S) -> None:
-        """Run programs for a home, whose random name is asked for when it is needed."""
+        """Run programs for a home, whose id is requested on demand."""
         self._run_dir = run_dir
         self._home_id = functools.cache(home_id)
         self._kill_after_s = kill_after_s
         self._folders = Folders()
 
     def validate(self, arguments: Mapping[str, Any]) -> None:
-        """See Tool.validate. Whether the program and its folder are there is known only when it runs."""
+        """See Tool.validate. Whether the program and its folder exist is checked when it runs."""
         parse_arguments(arguments)
 
     async def run(self, context: CallContext) -> ToolOutput:
-        """See Tool.run. Those that the program leaves running end half a second after it."""
+        """See Tool.run. Processes that the program leaves running are ended half a second after it."""
         loop = asyncio.get_running_loop()
         begun_s = loop.time()
         try:
@@ -80,7 +80,7 @@ class ExecTool:
         return answer
 
     async def reap(self, goal_id: str, call_id: str) -> None:
-        """See Tool.reap. A process that merely has the same pid, or is of another home, is never touched."""
+        """See Tool.reap. Another process with the same pid, or one of another home, is never signalled."""
         path = self._note_path(goal_id, call_id)
         try:
             note = read_note(path)
@@ -88,37 +88,37 @@ class ExecTool:
                 _require_gone(note, key_mark(goal_id, call_id))
                 return
         except OSError as error:
-            raise Unavailable(f"What is left of {call_id} cannot be looked for: {error}.") from error
+            raise Unavailable(f"The processes of {call_id} cannot be searched: {error}.") from error
         if note is not None:
-            tree = CallTree(note.birth, self._marks(goal_id, call_id), is_child=False)
+            tree = CallTree(note.identity, self._marks(goal_id, call_id), is_child=False)
             await tree.end(kill_after_s=self._kill_after_s)
         remove_note(path, note)
 
     def _start(self, command: Command, context: CallContext) -> child.Child:
-        """Start a program; an error says that nothing has run."""
+        """Start a program; after an error, it has not run."""
         path = self._note_path(context.goal_id, context.call.call_id)
         home, marks = self._home, self._marks(context.goal_id, context.call.call_id)
         note = None
 
-        def let_go(birth: Birth) -> None:
-            """Note who the program is, and see, at the last moment, that it is still ours to start."""
+        def note_program(identity: ProcessIdentity) -> None:
+            """Note the process of the program, and check directly before its start that the lease is fresh."""
             nonlocal note
-            note = Note(birth, home)
+            note = Note(identity, home)
             write_note(path, note)
             context.require_ours()
 
         try:
-            return child.start(command, marks, let_go)
+            return child.start(command, marks, note_program)
         except BaseException:
-            for left in (note, None):  # the whole of it, or a torn one
+            for left in (note, None):  # a complete note, or an incomplete one
                 remove_note(path, left)
             raise
 
     async def _finish(self, begun: child.Child, timeout_s: float | None, context: CallContext) -> ToolOutput:
-        """Wait for a program, and end all of its processes. An error means that the outcome is unknown.
+        """Wait for a program, and end all its processes. An exception means that the outcome is unknown.
 
-        The exit code of a program that has ended well is its outcome, also where we cannot see whether it left anybody
-        behind. In all other cases a process of it may still run while a retry would begin.
+        The exit code of a successful program is its outcome, even if it cannot be verified that its processes have
+        ended. In all other cases, a process may still run when a retry begins.
         """
         path = self._note_path(context.goal_id, context.call.call_id)
         is_in_time = False
@@ -149,11 +149,11 @@ class ExecTool:
 
 
 def _require_gone(note: Note, mark: str) -> None:
-    """See that nothing runs of a call that another home has noted.
+    """Check that no process runs of a call that another home has noted.
 
-    Raises: Conflict when something does: only that home may end it.
+    Raises: Conflict when one does, because only that home may end it.
     """
-    living = CallTree(note.birth, [mark], is_child=False).look().living
+    living = CallTree(note.identity, [mark], is_child=False).scan().living
     if living:
         whose = f"the home {note.home.path}" if note.home else "a home that its note does not name"
         pids = ", ".join(map(str, living))

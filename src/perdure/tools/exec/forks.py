@@ -1,4 +1,4 @@
-"""Processes that a step of a flow forked, noted one by one, so that they can be ended when the step must not run on.
+"""Notes processes that a step of a flow forked, so that they can be ended with the step.
 
 A step may fork its whole process, as `multiprocessing` does. The fork has no mark in its environment and no session of
 its own. So each fork of a step, and each fork of a fork, notes itself before any other code of it runs. A fork outside
@@ -17,7 +17,7 @@ from pathlib import Path
 from perdure import failpoints
 from perdure.errors import Unavailable
 from perdure.tools.exec.pidfiles import Folders, Home, Note, note_path, read_note, write_note
-from perdure.tools.exec.processes import HAS_PROC, Birth, birth_of, boot_id, lineage_of, look_at, pids
+from perdure.tools.exec.processes import HAS_PROC, ProcessIdentity, boot_id, identity_of, lineage_of, pids, state_of
 
 _KILL_AFTER_S = 1.0
 """A fork of Python often inherits a handler that ignores TERM, so the wait is short."""
@@ -131,10 +131,10 @@ def _note_fork() -> None:
     call = _CALL.get()
     if call is None:
         return
-    if call.is_over:  # the notes of the call were removed already: another one would stay
+    if call.is_over:  # the notes of the call were removed, and a new one would stay
         os._exit(1)
-    with suppress(Exception):  # code of the user runs next, and must not see an error of ours
-        signal.set_wakeup_fd(-1)  # it is shared with the worker's event loop, which would take our signals for its own
+    with suppress(Exception):  # user code runs next, and must not see an internal error
+        signal.set_wakeup_fd(-1)  # it is shared with the worker, whose event loop would receive signals of this process
     with suppress(Exception):
         failpoints.hit("tools.forks.note.before")
         _write(call)
@@ -149,10 +149,10 @@ os.register_at_fork(before=_note_that_it_forks, after_in_child=_note_fork)
 
 def _write(call: _Call) -> None:
     pid = os.getpid()
-    birth = birth_of(pid)
-    if birth is not None:
+    identity = identity_of(pid)
+    if identity is not None:
         part = call.folder / f"{pid}.part"
-        write_note(part, Note(birth, call.home))
+        write_note(part, Note(identity, call.home))
         part.replace(call.folder / f"{pid}.json")
 
 
@@ -164,7 +164,9 @@ def _remove_stale(folder: Path) -> None:
         return
     for path in paths:
         note = read_note(path)
-        is_living = _is_living(note.birth) if note else path.stem.isdecimal() and look_at(int(path.stem)) is not None
+        is_living = (
+            _is_living(note.identity) if note else path.stem.isdecimal() and state_of(int(path.stem)) is not None
+        )
         if not is_living:
             path.unlink(missing_ok=True)
     with suppress(OSError):
@@ -176,10 +178,10 @@ async def _end_all(folder: Path, home: Home) -> list[int]:
 
     The notes and the descendants are read again each time, because a process that is being ended may still fork.
     """
-    found: set[Birth] = set()
+    found: set[ProcessIdentity] = set()
     try:
         for kind, wait_s in ((signal.SIGTERM, _KILL_AFTER_S), (signal.SIGKILL, _UNKILLABLE_AFTER_S)):
-            signalled: set[Birth] = set()
+            signalled: set[ProcessIdentity] = set()
             for _ in range(round(wait_s / _PAUSE_S)):
                 found = _living(found | set(_noted(folder, home)))
                 if not found:
@@ -193,15 +195,15 @@ async def _end_all(folder: Path, home: Home) -> list[int]:
     return sorted(each.pid for each in found)
 
 
-def _noted(folder: Path, home: Home) -> Iterator[Birth]:
+def _noted(folder: Path, home: Home) -> Iterator[ProcessIdentity]:
     """Return the processes that this home noted since the machine started."""
     for path in folder.glob("*.json"):
         note = read_note(path)
-        if note is not None and note.home == home and note.birth.boot_id == (boot_id() or None):
-            yield note.birth
+        if note is not None and note.home == home and note.identity.boot_id == (boot_id() or None):
+            yield note.identity
 
 
-def _living(found: Iterable[Birth]) -> set[Birth]:
+def _living(found: Iterable[ProcessIdentity]) -> set[ProcessIdentity]:
     """Return those of some processes that live, with their descendants, but without this process and its ancestors."""
     lineages = {pid: each for pid in pids() if (each := lineage_of(pid))} if HAS_PROC else {}
     living = {each.pid for each in found if _is_living(each)}
@@ -213,15 +215,15 @@ def _living(found: Iterable[Birth]) -> set[Birth]:
     while pid:
         living.discard(pid)
         pid = lineages[pid].parent if pid in lineages else 0
-    return {birth for pid in living if (birth := birth_of(pid))}
+    return {identity for pid in living if (identity := identity_of(pid))}
 
 
-def _signal(processes: Iterable[Birth], kind: signal.Signals) -> None:
+def _signal(processes: Iterable[ProcessIdentity], kind: signal.Signals) -> None:
     for each in processes:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(each.pid, kind)
 
 
-def _is_living(process: Birth) -> bool:
-    seen = look_at(process.pid)
+def _is_living(process: ProcessIdentity) -> bool:
+    seen = state_of(process.pid)
     return seen is not None and seen[1] == process.started and seen[0] not in "ZX"

@@ -1,6 +1,6 @@
-"""Who runs for a call, noted in a file, so that another process of the same home can end it when we are dead.
+"""Notes the process of a call in a file, so that another process of the home can end it if the worker dies.
 
-A note belongs to a home: a copy of a home has copies of its notes, and must not end what the original runs.
+A note belongs to a home: a copy of a home has copies of its notes, and must not end processes of the original.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ import orjson
 from perdure.errors import PerdureError, Unavailable
 from perdure.files.folders import ensure_folder
 from perdure.files.opening import open_file
-from perdure.tools.exec.processes import Birth
+from perdure.tools.exec.processes import ProcessIdentity
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ _PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Which home a note belongs to: its random name and its place. A copy has another name, and another place."""
+    """The home of a note, by its random id and its path. A copy has another id or path."""
 
     id: str
     path: str
@@ -36,25 +36,25 @@ class Home:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Who runs, and for which home; none in notes of older versions."""
+    """A process and its home; notes of older versions have no home."""
 
-    birth: Birth
+    identity: ProcessIdentity
     home: Home | None
 
 
 def note_path(run_dir: Path, goal_id: str, call_id: str) -> Path:
-    """Return where the note of a call is: one place per call, whatever its name."""
+    """Return the path of the note of a call, which is unique for each call id."""
     return run_dir / _file_name(goal_id) / f"{_file_name(call_id)}.json"
 
 
 def write_note(path: Path, note: Note) -> None:
-    """Record the process. The file is not flushed: after a power cut no process runs.
+    """Record the process. The file is not flushed, because no process survives a power failure.
 
     Raises: Unavailable when it cannot be written.
     """
     try:
         home = {"home_id": note.home.id, "home": note.home.path} if note.home else {}
-        content = orjson.dumps({**asdict(note.birth), **home})
+        content = orjson.dumps({**asdict(note.identity), **home})
         with os.fdopen(_opened(path), "wb") as file:
             file.write(content)
     except (PerdureError, OSError) as error:
@@ -64,7 +64,7 @@ def write_note(path: Path, note: Note) -> None:
 def read_note(path: Path) -> Note | None:
     """Return the recorded process; None without a complete note: then the program was not started.
 
-    Raises: OSError when the system does not let us read.
+    Raises: OSError when the note cannot be read.
     """
     try:
         content = orjson.loads(path.read_bytes())
@@ -72,17 +72,17 @@ def read_note(path: Path) -> Note | None:
         return None
     match content:
         case {"pid": int(pid), "started": str(started), "boot_id": str(boot_id)} if 1 < pid < _MOST_PIDS:
-            return Note(Birth(pid, started, boot_id), _home_in(content))
+            return Note(ProcessIdentity(pid, started, boot_id), _home_in(content))
     return None
 
 
 def remove_note(path: Path, note: Note | None) -> None:
-    """Remove a note; one of another process, and one that cannot be read, stay."""
+    """Remove a note, unless it is of another process or cannot be read."""
     try:
         if note == read_note(path):
             path.unlink(missing_ok=True)
     except OSError as error:
-        log.warning("the note %s could not be removed: %s", path, error)
+        log.warning("removing the note %s failed: %s", path, error)
 
 
 def _home_in(content: dict[str, object]) -> Home | None:
@@ -93,14 +93,14 @@ def _home_in(content: dict[str, object]) -> Home | None:
 
 
 class Folders:
-    """The folders that notes are in. Each is kept for the next call of its goal, and goes, once empty, with this."""
+    """The folders of notes. Each is kept for the next call of its goal; empty ones are removed with this object."""
 
     def __init__(self) -> None:
         self._used: set[Path] = set()
         weakref.finalize(self, _remove_empty, self._used)
 
     def use(self, folder: Path) -> None:
-        """Remember to remove a folder; of goals that came and went, not too many are kept."""
+        """Register a folder for removal; empty ones are removed when there are many."""
         if folder not in self._used and len(self._used) >= _MOST_KEPT:
             _remove_empty(self._used)
         self._used.add(folder)
@@ -114,7 +114,7 @@ def _remove_empty(folders: set[Path]) -> None:
 
 
 def _opened(path: Path) -> int:
-    """Open a note to be written; its folder is there, but for the first of a goal."""
+    """Open a note for writing, and create its folder for the first note of a goal."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     with suppress(FileNotFoundError):
         return open_file(path, flags)
@@ -123,7 +123,7 @@ def _opened(path: Path) -> int:
 
 
 def _file_name(name: str) -> str:
-    """Return a name that is a file's on every system; different names stay different, also where case is not seen."""
+    """Return a portable file name; distinct names stay distinct, even if the system ignores case."""
     if _PLAIN.fullmatch(name):
         return name
     digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()

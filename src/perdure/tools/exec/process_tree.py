@@ -1,9 +1,9 @@
-"""The processes of one call: who belongs to it, and how they are ended.
+"""Finds and ends the processes of one call.
 
-Most are in the session that its program was started in; a pid is not given away while a session is called by it, so
-they are known even after the leader has gone. One that made a session of its own is known by its descent from a member,
-or by the marks that all processes of a call have in their environment. A process that has lost its parent and its
-environment, and was never seen before, cannot be told from a stranger: it is left alone.
+Most are in the session of the program. A pid is not reused while a session has it as its id, so they are found even
+after the leader has ended. A process that created its own session is found by its descent from a member, or by the
+marks in its environment. A process that has lost its parent and its environment, and was never seen before, cannot be
+distinguished from others, and is not ended.
 """
 
 import asyncio
@@ -17,101 +17,101 @@ from dataclasses import dataclass, replace
 from perdure.errors import Unavailable
 from perdure.tools.exec.processes import (
     HAS_PROC,
-    Birth,
     Lineage,
-    bears,
-    birth_of,
+    ProcessIdentity,
     boot_id,
+    has_marks,
+    identity_of,
     lineage_of,
-    look_at,
     most_pids,
+    state_of,
 )
 from perdure.tools.exec.processes import pids as all_pids
 
 KILL_AFTER_S = 3.0
-"""How long processes have to tidy up after TERM. With the patience before it, all are gone within 5 s."""
+"""How long processes may clean up after SIGTERM. With the wait before it, all are ended within 5 s."""
 _UNKILLABLE_AFTER_S = 30.0
 _BLIND_S = 0.5
-"""How long a look that the system refuses is tried again before we admit that we do not know who is there."""
-_LOOKS = 12
-"""Maximum number of looks in a row: on a busy machine, some process always exits during a look."""
+"""How long a scan that the system refuses is retried before it counts as failed."""
+_SCANS = 12
+"""Maximum number of scans in a row: on a busy machine, some process exits during every scan."""
 _STRIKES = 20
-"""Maximum number of looks in a row that send SIGKILL, before other tasks may run."""
+"""Maximum number of scans in a row that send SIGKILL, before other tasks may run."""
 _QUICK_S = 0.25
 _QUICK_PIDS = 1 << 16
 _QUICK_SHARE = 16
-"""Fewer processes than this, or than that share of all pids, start within the time above: pids show which are new."""
+"""At most this number of processes, and this share of all pids, start within the time above."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
-    """Who was seen of a call: the living, the dead but unburied, and whom to signal to reach them all."""
+class Scan:
+    """The result of a scan: living processes, zombies, and the groups and processes to signal."""
 
     living: tuple[int, ...] = ()
     dead: tuple[int, ...] = ()
     groups: frozenset[int] = frozenset()
-    """Process groups that belong to the call completely: one signal reaches all, so that no fork escapes."""
+    """Process groups that belong completely to the call: one signal reaches all members, so that no fork escapes."""
     strays: frozenset[int] = frozenset()
-    """Processes of the call in a group whose leader is not known to be of it."""
+    """Processes of the call in a group whose leader may not belong to it."""
     has_group: bool = False
     """Whether the leader's own group has members, dead or alive, as the system reports it."""
     refusal: str = ""
-    """Why the system did not let us look; the rest is what is known without a look."""
+    """The error if the system refused the scan; the other fields are then known without one."""
     is_moving: bool = False
-    """Whether processes have left the session, and one exited during the last look: its child may have been missed."""
+    """Whether processes have left the session, and one exited during the scan: its child may be missing."""
 
-    def is_empty(self, before: "Sight | None") -> bool:
-        """Return whether no process is left; zombies that stay have a parent that does not wait for them."""
+    def is_empty(self, before: "Scan | None") -> bool:
+        """Return whether no process is left; persistent zombies have a parent that does not reap them."""
         if self.living or self.refusal or self.is_moving:
             return False
         return not (self.dead or self.has_group) or (bool(self.dead) and self == before)
 
 
 class CallTree:
-    """The processes of a call, found again at each look."""
+    """The processes of a call, found by scans."""
 
-    def __init__(self, leader: Birth, marks: Collection[str], *, is_child: bool) -> None:
-        """Know the processes of a call by its first one, and by the entries that they have in their environment.
+    def __init__(self, leader: ProcessIdentity, marks: Collection[str], *, is_child: bool) -> None:
+        """Identify the processes of a call by the first one, and by marks in their environment.
 
-        One that is our own child is there; one that was noted by an earlier process has to be proven to be the same.
+        A child of this process certainly belongs to the call; the process of a note must be proven to be the same.
         """
         self.leader = leader
         self._marks = marks
         self._is_child = is_child
         self._began_s = time.monotonic()
         self._left: dict[int, str] = {}
-        """Who was seen to have left the session, with its start: known also when its environment is another by now."""
+        """Processes that left the session, with their start times, in case their environment changes."""
         self._strangers: set[int] = set()
-        """Pids that the last full look found not to be of the call; a quick look skips them."""
+        """Pids that do not belong to the call, according to the last full scan; quick scans skip them."""
         self._zombies: dict[int, str] = {}
         """Dead processes outside of the session that were seen before, with their start: they have no new children."""
 
-    def look(self) -> Sight:
-        """Look who is there; look again when a process exited during the look, because its child may have been missed.
+    def scan(self) -> Scan:
+        """Find the processes; repeat if a process exited during the scan, because its child may have been missed.
 
         /proc lists pids in ascending order, and a process exits after the fork of its child. So one generation of a
-        tree that keeps forking is always listed: it is either found, or it has exited when it is read. The looks that
-        follow the first read only new pids, which is fast enough to find such a tree.
+        tree that keeps forking is always listed: it is either found, or it has exited when it is read. Later scans
+        read only new pids, which is fast enough to find such a tree.
 
-        Where the boot is unknown, or the call ran in an earlier boot, none is left.
+        If the boot is unknown, or the call ran in an earlier boot, no process is left.
 
-        Raises: OSError when the system does not let us look.
+        Raises: OSError when the system refuses the scan.
         """
         if not self._is_child and self.leader.boot_id != (boot_id() or None):
-            return Sight()
+            return Scan()
         self._strangers.clear()
-        for _ in range(_LOOKS):
-            seen, has_moved = self._glance()
+        for _ in range(_SCANS):
+            seen, has_moved = self._scan_once()
             if seen.living or not has_moved:
                 return seen
         return replace(seen, is_moving=bool(self._left))
 
     async def end(self, *, patience_s: float = 0.0, kill_after_s: float = KILL_AFTER_S) -> None:
-        """End all processes: a while of patience, TERM, then KILL; return when they are gone.
+        """End all processes: after a wait by SIGTERM, then by SIGKILL; return when they have ended.
 
-        A cancellation on the way makes short work of it: KILL at once.
+        A cancellation sends SIGKILL at once.
 
-        Raises: Unavailable when the system does not let them end, or does not let us see whether they have.
+        Raises: Unavailable when they do not end, or it cannot be verified.
         """
         try:
             for kind, wait_s in ((None, patience_s), (signal.SIGTERM, kill_after_s)):
@@ -127,7 +127,7 @@ class CallTree:
             raise
 
     def kill(self) -> None:
-        """Kill all processes, and wait for nothing."""
+        """Kill all processes without waiting for their end."""
         _signal(self._seen(), signal.SIGKILL)
 
     async def _is_gone(self, kind: signal.Signals | None, wait_s: float) -> bool:
@@ -140,7 +140,7 @@ class CallTree:
             if kind is signal.SIGKILL:
                 self._strike()
             if kind is signal.SIGTERM:
-                kind = None  # once: the second TERM means something else to many programs
+                kind = None  # once: many programs react differently to a second SIGTERM
             if seen.refusal and not seen.has_group and loop.time() >= begun_s + _BLIND_S:
                 raise Unavailable(f"Whether all processes of the call have ended cannot be seen: {seen.refusal}.")
             if loop.time() >= until_s and not (seen.refusal and not seen.has_group):
@@ -151,25 +151,25 @@ class CallTree:
         return True
 
     def _strike(self) -> None:
-        """Kill what is found, look by look without a pause: a process that forks all the time is overtaken."""
-        with suppress(OSError):  # the next look says why
+        """Scan and kill repeatedly without a pause, to be faster than a process that keeps forking."""
+        with suppress(OSError):  # the next scan raises it
             for _ in range(_STRIKES):
-                seen, has_moved = self._glance()
+                seen, has_moved = self._scan_once()
                 if not seen.living and not has_moved:
                     return
                 _signal(seen, signal.SIGKILL)
 
-    def _seen(self) -> Sight:
-        """Look who is there. Where the system refuses, the group of our own child is known without a look."""
+    def _seen(self) -> Scan:
+        """Return a scan; if the system refuses it, the group of an own child, which is known without one."""
         try:
-            return self.look()
+            return self.scan()
         except OSError as error:
             if not self._is_child:
-                raise Unavailable(f"The processes of the call cannot be looked for: {error}.") from error
+                raise Unavailable(f"The processes of the call cannot be searched: {error}.") from error
             group = self.leader.pid
-            return Sight(groups=frozenset({group}), has_group=_is_group(group), refusal=str(error))
+            return Scan(groups=frozenset({group}), has_group=_is_group(group), refusal=str(error))
 
-    def _glance(self) -> tuple[Sight, bool]:
+    def _scan_once(self) -> tuple[Scan, bool]:
         session = self._session()
         living: list[int] = []
         dead: list[int] = []
@@ -189,7 +189,7 @@ class CallTree:
             except ProcessLookupError:
                 has_moved = True
                 continue
-            state = look_at(pid)
+            state = state_of(pid)
             if state is None:
                 has_moved = True
             else:
@@ -200,24 +200,24 @@ class CallTree:
         led = {each.group for each in left.values() if each.group in left}
         strays = frozenset(pid for pid, each in left.items() if each.group not in led)
         has_group = session is not None and _is_group(session)
-        return Sight(
+        return Scan(
             (*living, *left), tuple(dead), frozenset(groups | led), strays, has_group
         ), has_moved or has_left_moved
 
     def _session(self) -> int | None:
-        """Return the session of the call; None when its number is another's by now, or its members are not proven."""
-        holder = birth_of(self.leader.pid)
+        """Return the session of the call; None if its id was reused, or its members are not proven."""
+        holder = identity_of(self.leader.pid)
         if holder is not None:
             return self.leader.pid if holder == self.leader else None
-        if self._is_child or any(_is_in(pid, self.leader.pid) and bears(pid, self._marks) for pid in all_pids()):
+        if self._is_child or any(_is_in(pid, self.leader.pid) and has_marks(pid, self._marks) for pid in all_pids()):
             return self.leader.pid
         return None
 
     def _find_left(self, others: Collection[int], members: set[int]) -> tuple[Mapping[int, Lineage], bool]:
-        """Return who has left the session: by its descent from a member, by its marks, or because it was seen before.
+        """Return processes that have left the session: descendants of members, those with marks, and those seen before.
 
-        Also return whether a process that may be of the call exited meanwhile. Only processes that are not older than
-        the call come into question, so that most are not even read.
+        Also return whether a process that may belong to the call exited meanwhile. Only processes that are not older
+        than the call are read.
         """
         if not HAS_PROC or not self.leader.started.isdecimal():
             return {}, False
@@ -226,7 +226,7 @@ class CallTree:
         marked = {
             pid: each
             for pid, each in young.items()
-            if pid not in found and (self._left.get(pid) == each.started or bears(pid, self._marks))
+            if pid not in found and (self._left.get(pid) == each.started or has_marks(pid, self._marks))
         }
         found |= marked
         found |= _descendants(young, {*members, *found})
@@ -236,9 +236,9 @@ class CallTree:
         return found, any([has_moved, *(self._has_exited(pid) for pid in unmarked)])
 
     def _young(self, others: Collection[int]) -> tuple[dict[int, Lineage], bool]:
-        """Return the living that are not older than the call's first process, and whether one has exited meanwhile.
+        """Return living processes that are not older than the call, and whether one exited meanwhile.
 
-        For a short call, pids alone say of nearly all that they are older: they are given out in a circle.
+        For a short call, most older processes are recognized by their pids, which are assigned in a cycle.
         """
         first, circle = self.leader.pid, most_pids()
         if self._is_child and time.monotonic() - self._began_s < _QUICK_S:
@@ -260,7 +260,7 @@ class CallTree:
         return young, has_moved
 
     def _has_exited(self, pid: int) -> bool:
-        """Tell whether a process exited while its environment was read: its marks may have been gone by then."""
+        """Return whether a process exited while its environment was read, so that its marks may have been missing."""
         each = lineage_of(pid)
         if each is None:
             return _has_gone(pid)
@@ -283,7 +283,7 @@ def _has_gone(pid: int) -> bool:
 
 
 def _descendants(young: Mapping[int, Lineage], members: Collection[int]) -> dict[int, Lineage]:
-    """Return those that descend from members, through any number of generations."""
+    """Return the descendants of members, in any generation."""
     found: dict[int, Lineage] = {}
     is_new = True
     while is_new:
@@ -304,7 +304,7 @@ def _is_in(pid: int, session: int) -> bool:
         return False
 
 
-def _signal(seen: Sight, kind: signal.Signals) -> None:
+def _signal(seen: Scan, kind: signal.Signals) -> None:
     for group in seen.groups:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(group, kind)
@@ -316,6 +316,6 @@ def _signal(seen: Sight, kind: signal.Signals) -> None:
 def _is_group(group: int) -> bool:
     try:
         os.killpg(group, 0)
-    except (ProcessLookupError, PermissionError):  # macOS does not permit it when only the dead are left
+    except (ProcessLookupError, PermissionError):  # macOS denies it if only zombies are left
         return False
     return True

@@ -1,4 +1,4 @@
-"""Processes of this machine: who one is, who its parent is, and what it bears in its environment.
+"""Processes of this machine: their identity, their parent, and marks in their environment.
 
 A pid alone does not identify a process, because it is reused; together with the start time and the boot it does. When
 the system refuses to answer, for example without a free descriptor, functions raise instead of reporting no process.
@@ -18,12 +18,12 @@ _PF_EXITING = 0x4
 """A flag of Linux, in the seventh field after the name of the program in /proc/PID/stat."""
 _BOOT_KEYS = ("bootsessionuuid", "boottime")
 _GONE = (FileNotFoundError, ProcessLookupError, PermissionError)
-"""What a look at a process raises that has ended, or that another user hides from us."""
+"""Errors of reading a process that has ended, or that belongs to another user."""
 
 
 @dataclass(frozen=True, slots=True)
-class Birth:
-    """What tells a process from all others."""
+class ProcessIdentity:
+    """Identifies a process uniquely."""
 
     pid: int
     started: str
@@ -32,7 +32,7 @@ class Birth:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """A process beside its relatives, and when it started in ticks since the boot."""
+    """A process with its parent, group, and start time in ticks since the boot."""
 
     state: str
     parent: int
@@ -43,13 +43,13 @@ class Lineage:
 
     @property
     def is_living(self) -> bool:
-        """Whether it runs; one that is dead but not buried does not."""
+        """Whether it runs and is not a zombie."""
         return self.state not in "ZX"
 
 
 @functools.cache
 def boot_id() -> str:
-    """Return the name of this run of the machine; an empty one when the system does not tell."""
+    """Return the id of the current boot; empty if the system does not provide one."""
     if HAS_PROC:
         with suppress(*_GONE):
             return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
@@ -59,36 +59,36 @@ def boot_id() -> str:
 
 @functools.cache
 def most_pids() -> int:
-    """Return the number after which pids are counted from the beginning again."""
+    """Return the number of pids, after which they wrap around."""
     with suppress(OSError, ValueError):
         return int((_PROC / "sys/kernel/pid_max").read_text())
     return 1 << 22
 
 
-def birth_of(pid: int) -> Birth | None:
+def identity_of(pid: int) -> ProcessIdentity | None:
     """Return the process that has this pid now, zombies included; None when the pid is free.
 
-    Raises: OSError when the system does not let us look.
+    Raises: OSError when the system refuses access.
     """
-    seen = look_at(pid)
-    return Birth(pid, seen[1], boot_id()) if seen else None
+    seen = state_of(pid)
+    return ProcessIdentity(pid, seen[1], boot_id()) if seen else None
 
 
-def look_at(pid: int) -> tuple[str, str] | None:
-    """Return the state of a process, one letter, and when it started.
+def state_of(pid: int) -> tuple[str, str] | None:
+    """Return the state of a process, one letter, and its start time.
 
-    Raises: OSError when the system does not let us look.
+    Raises: OSError when the system refuses access.
     """
     if not HAS_PROC:
-        return _look_with_ps(pid)
+        return _state_with_ps(pid)
     fields = _stat(pid)
     return (fields[0].decode(), fields[19].decode()) if fields else None
 
 
 def lineage_of(pid: int) -> Lineage | None:
-    """Return a process beside its relatives; None when it is gone, or the system has no /proc.
+    """Return a process with its parent and group; None if it has ended, or the system has no /proc.
 
-    Raises: OSError when the system does not let us look.
+    Raises: OSError when the system refuses access.
     """
     fields = _stat(pid) if HAS_PROC else None
     if fields is None:
@@ -100,17 +100,17 @@ def lineage_of(pid: int) -> Lineage | None:
 def pids() -> list[int]:
     """Return the pids of all processes.
 
-    Raises: OSError when the system does not let us look.
+    Raises: OSError when the system refuses access.
     """
     if HAS_PROC:
         return [int(name) for name in os.listdir(_PROC) if name.isdecimal()]  # noqa: PTH208 (half the cost of iterdir)
     return _pids_with_ps()
 
 
-def bears(pid: int, marks: Collection[str]) -> bool:
-    """Return whether a process has all of some entries in its environment; without entries, False.
+def has_marks(pid: int, marks: Collection[str]) -> bool:
+    """Return whether a process has all of some entries in its environment; False without entries.
 
-    Raises: OSError when the system does not let us look.
+    Raises: OSError when the system refuses access.
     """
     try:
         with open(f"/proc/{pid}/environ", "rb", buffering=0) as environ:  # noqa: PTH123 (half the cost of read_bytes)
@@ -122,7 +122,7 @@ def bears(pid: int, marks: Collection[str]) -> bool:
 
 
 def printed(*argv: str) -> str:
-    """Return what a program of the system says; nothing when it is not there.
+    """Return the output of a system program; empty if it does not exist.
 
     Raises: OSError when the system starts no more programs.
     """
@@ -142,7 +142,7 @@ def _stat(pid: int) -> list[bytes] | None:
     return content.rpartition(b")")[2].split()  # a program may have spaces and brackets in its name
 
 
-def _look_with_ps(pid: int) -> tuple[str, str] | None:
+def _state_with_ps(pid: int) -> tuple[str, str] | None:
     state, _, started = printed("/bin/ps", "-o", "stat=,lstart=", "-p", str(pid)).partition(" ")
     return (state[0], started.strip()) if state else None
 

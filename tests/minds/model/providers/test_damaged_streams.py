@@ -23,7 +23,7 @@ from tests.minds.model.providers.conftest import StoredSecrets, Watched
 
 PATHS = {"openai:m": "/responses", "openai-chat:m": "/chat/completions", "anthropic:m": "/messages"}
 WHOLE = ScriptedAnswer("Let me see.", thinking="Hm.", calls=(ScriptedCall("look", {"path": "a"}),))
-EXAMPLES = int(os.environ.get("PERDURE_TORTURE", "40"))
+EXAMPLES = int(os.environ.get("PERDURE_TORTURE", "25"))
 VALUES = st.sampled_from([None, 0, -1, "", "x", [], {}, True, 1e300, "\ud800", ["x"], {"x": None}])
 
 

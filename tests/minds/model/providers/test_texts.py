@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.minds.model.providers.requests.texts import Pieces, read_arguments, without_surrogates
+from perdure.minds.model.providers.requests.texts import Pieces, read_arguments
+from perdure.text.storable import without_surrogates
 
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=[]))
 

@@ -12,15 +12,15 @@ from perdure.errors import Conflict, Invalid, KeyTaken
 from perdure.kernel.calls.children import RESERVED_PREFIX
 from perdure.kernel.calls.decisions import denied
 from perdure.kernel.events import Decision, Limits, content_of
-from perdure.kernel.ports import Summary
+from perdure.kernel.ports import Posted, Summary
 from perdure.text.storable import is_storable
 
 OnFailed = Literal["raise", "retry", "return"]
-"""What `run` does about a goal that failed: raise, retry it once and then raise, or return its result."""
+"""The reaction of `run` to a failed goal: raise, retry once and then raise, or return its result."""
 
 LONGEST_KEY = 200
 KEY_PREFIX = "key:"
-"""Stands before a start key where the id of a goal is expected; no id begins with it."""
+"""The prefix of a start key that is used instead of an id; no id begins with it."""
 LONGEST_REASON = 2000
 MOST_TAGS = 20
 TAG = r"[\w.:/=@+-]{1,64}"
@@ -29,12 +29,12 @@ _LARGEST = 2**63 - 1
 
 
 class AfterEnd(Conflict):
-    """A seq after which nothing can follow: the goal has fewer events than the caller has seen."""
+    """The seq is beyond the last event: the goal has fewer events than the caller has seen."""
 
     def __init__(self, summary: Summary, after: int) -> None:
         super().__init__(
-            f"{summary.goal_id} has events up to {summary.last_seq}, so nothing comes after {after}. The caller has"
-            " seen another goal, or the database is an older copy; read it again from the beginning."
+            f"{summary.goal_id} has events up to {summary.last_seq}, so there are none after {after}. The seq is of"
+            " another goal, or the database is an older copy. Read the goal again from the beginning."
         )
         self.last_seq = summary.last_seq
 
@@ -43,11 +43,11 @@ class AfterEnd(Conflict):
         return super().problem() | {"last_seq": self.last_seq}
 
 
-_LONGEST_MESSAGE = 100_000
+LONGEST_MESSAGE = 100_000
 
 
 def reached(summary: Summary, after: int) -> None:
-    """Check that a goal has the event after which it is to be read.
+    """Check that a goal has the event with the seq `after`.
 
     Raises: AfterEnd
     """
@@ -56,21 +56,21 @@ def reached(summary: Summary, after: int) -> None:
 
 
 def goal_id(given: Any) -> str:
-    """Return the id of a goal, or its beginning.
+    """Validate the id of a goal, or a prefix of one.
 
     Raises: Invalid
     """
     if isinstance(given, GoalResult | GoalView):
-        raise Invalid(f"The id of a goal was expected, found a {type(given).__name__}: give its `.id`, {given.id!r}.")
+        raise Invalid(f"Invalid id: expected a text, got a {type(given).__name__}. Pass its `.id`, {given.id!r}.")
     if not isinstance(given, str) or not is_storable(given):
-        raise Invalid(f"The id of a goal, or its beginning, was expected, found {given!r}.")
+        raise Invalid(f"Invalid id: expected the id of a goal, or a prefix of it, got {given!r}.")
     return given
 
 
 def named_key(given: Any) -> str | None:
-    """Return the start key that `key:KEY` names, which stands for the id of a goal; None for anything else.
+    """Return the start key of `key:KEY`; None for any other name of a goal.
 
-    Raises: Invalid when the key is empty or no key.
+    Raises: Invalid when the key is empty or invalid.
     """
     if not isinstance(given, str) or not given.startswith(KEY_PREFIX):
         return None
@@ -78,19 +78,19 @@ def named_key(given: Any) -> str | None:
 
 
 def id_or_key(given_id: Any, given_key: Any) -> str:
-    """Return what names a goal, of which either the id or the key is given.
+    """Return the name of a goal from its id or its key.
 
     Raises: Invalid
     """
     if (given_id is None) == (given_key is None):
-        raise Invalid("A goal is named by its id or by its key: give exactly one of them.")
+        raise Invalid("Pass exactly one of the id and the key of a goal.")
     if given_key is None:
         return goal_id(given_id)
     return f"{KEY_PREFIX}{key(given_key, is_childs=True)}"
 
 
 def key(given: Any, *, is_childs: bool = False) -> str | None:
-    """Return a key, if there is one; only the key of a child can begin with the prefix that is reserved for these.
+    """Validate an optional key; only keys of children may begin with the reserved prefix.
 
     Raises: Invalid
     """
@@ -99,7 +99,7 @@ def key(given: Any, *, is_childs: bool = False) -> str | None:
     is_text = isinstance(given, str) and bool(given.strip())
     if not is_text or len(given) > LONGEST_KEY or any(unicodedata.category(each) in ("Cc", "Cs") for each in given):
         found = given[:40] if isinstance(given, str) else given
-        raise Invalid(f"A key is a text of 1 to {LONGEST_KEY} characters, without control characters; found {found!r}.")
+        raise Invalid(f"A key must have 1 to {LONGEST_KEY} characters and no control characters, got {found!r}.")
     text: str = given
     if text.startswith(RESERVED_PREFIX) and not is_childs:
         raise Invalid(f"Invalid key {text[:80]!r}: keys that begin with {RESERVED_PREFIX!r} are reserved for children.")
@@ -107,7 +107,7 @@ def key(given: Any, *, is_childs: bool = False) -> str | None:
 
 
 def reason(given: Any) -> str | None:
-    """Return why a goal is retried, if that is said.
+    """Validate an optional reason.
 
     Raises: Invalid
     """
@@ -119,12 +119,12 @@ def reason(given: Any) -> str | None:
     return given
 
 
-def same_decision(key: str, known: tuple[str, Mapping[str, Any]], given: Mapping[str, Any]) -> None:
-    """See that a key is used for the decision that it was used for before; a call's id may be left out.
+def same_decision(key: str, known: Posted, given: Mapping[str, Any]) -> None:
+    """Check that a key is repeated with the same decision; the id of the call may be omitted.
 
     Raises: KeyTaken
     """
-    kind, payload = known
+    kind, payload = known.kind, known.payload
     if kind not in ("decision", "tool_output"):
         raise KeyTaken(f"The key {key!r} was used for something else: a {kind}.")
     is_denial = kind == "tool_output"  # its key is on the last event of a denial, which is the outcome of the call
@@ -139,24 +139,24 @@ def _agree(payload: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
 
 
 def _is_denial(outcome: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
-    """Tell whether an outcome is what a denial leads to."""
+    """Return whether an outcome is that of a denial."""
     expected = content_of(denied(Decision(outcome["call_id"], "deny", given["value"])))
     is_its_call = given["call_id"] in (None, outcome["call_id"])
     return is_its_call and given["decision"] == "deny" and outcome.get("error") == expected["error"]
 
 
 def number(name: str, given: Any, least: int) -> int:
-    """Return a whole number.
+    """Validate a whole number.
 
     Raises: Invalid
     """
     if isinstance(given, bool) or not isinstance(given, int) or not least <= given <= _LARGEST:
-        raise Invalid(f"{name} is a whole number from {least}, found {given!r}.")
+        raise Invalid(f"{name} must be a whole number of at least {least}, got {given!r}.")
     return given
 
 
 def tags(given: Any) -> tuple[str, ...]:
-    """Return the tags of a goal.
+    """Validate the tags of a goal.
 
     Raises: Invalid
     """
@@ -171,12 +171,12 @@ def tags(given: Any) -> tuple[str, ...]:
         raise Invalid(f"Invalid tags: expected at most {MOST_TAGS}, got {len(found)}.")
     if len(set(found)) < len(found):
         twice = next(tag for tag in found if found.count(tag) > 1)
-        raise Invalid(f"Invalid tags: {twice!r} is given twice.")
+        raise Invalid(f"Invalid tags: {twice!r} is repeated.")
     return found
 
 
 def limits(given: Any) -> Limits:
-    """Return limits, each of them a number above 0.
+    """Validate limits: each must be a number above 0.
 
     Raises: Invalid
     """
@@ -194,7 +194,7 @@ def limits(given: Any) -> Limits:
 
 
 def on_failed(given: Any) -> OnFailed:
-    """Return what to do about a goal that failed.
+    """Validate the reaction to a failed goal.
 
     Raises: Invalid
     """
@@ -206,7 +206,7 @@ def on_failed(given: Any) -> OnFailed:
 
 
 def timeout_s(given: Any) -> float | None:
-    """Return a number of seconds, if there is one.
+    """Validate an optional number of seconds.
 
     Raises: Invalid
     """
@@ -217,13 +217,13 @@ def timeout_s(given: Any) -> float | None:
 
 
 def message(text: object) -> None:
-    """Check what a person says to a model.
+    """Validate a message to a model.
 
     Raises: Invalid
     """
     if not isinstance(text, str) or not text.strip():
-        raise Invalid("A message must have a text, found none.")
-    if len(text) > _LONGEST_MESSAGE:
-        raise Invalid(f"A message has at most {_LONGEST_MESSAGE:,} characters, found {len(text):,}.")
+        raise Invalid("A message must be a text that is not empty.")
+    if len(text) > LONGEST_MESSAGE:
+        raise Invalid(f"A message must have at most {LONGEST_MESSAGE:,} characters, got {len(text):,}.")
     if not is_storable(text):
         raise Invalid("A message contains characters that cannot be stored: NUL or lone surrogates.")

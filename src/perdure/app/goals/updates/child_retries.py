@@ -1,4 +1,4 @@
-"""The children of a failed goal in its retry: which are reopened before it, and what forbids that."""
+"""Reopens the failed children of a failed goal before its retry, or explains why that is impossible."""
 
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -8,7 +8,7 @@ from perdure.app.goals.updates.child_effects import read_child_effects
 from perdure.app.wire.goal_view import GoalView
 from perdure.errors import NotFound
 from perdure.kernel.calls.cancellation import CANCELLED
-from perdure.kernel.calls.children import CHILD_FAILED, child_goal_id, child_of
+from perdure.kernel.calls.children import CHILD_FAILED, child_goal_id, child_name, child_of
 from perdure.kernel.calls.cleanup import is_cancelled_by_parent
 from perdure.kernel.events import ToolCall
 from perdure.kernel.fold import GoalState
@@ -113,7 +113,7 @@ class ChildRetries:
 def _is_own_child(state: GoalState, call: CallState) -> bool:
     """Return whether a call is of a child that this goal started itself, and not the goal that it was forked from."""
     arguments = call.call.arguments if isinstance(call.call, ToolCall) else {}
-    return child_of(call) == child_goal_id(state.goal_id, call.call.step, str(arguments.get("flow")))
+    return child_of(call) == child_goal_id(state.goal_id, call.call.step, child_name(arguments))
 
 
 def _error_code(call: CallState) -> str | None:

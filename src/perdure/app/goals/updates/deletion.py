@@ -27,7 +27,7 @@ class GoalDeletion:
         self._is_forced = force
 
     async def require_deletable(self, goal: GoalView) -> Sequence[GoalView]:
-        """Return what goes with a goal, the goal itself last: each child comes before its parent.
+        """Return all goals that are deleted with a goal: each child before its parent, the goal itself last.
 
         Raises: Conflict when the goal or a child has not finished or has a fork, or its parent has not finished.
         """
@@ -56,7 +56,7 @@ class GoalDeletion:
         return [*found, goal]
 
     async def _is_given_up(self, goal: GoalView) -> bool:
-        """Tell whether an unfinished goal may be deleted: no worker runs it, and none could."""
+        """Return whether an unfinished goal may be deleted: no worker runs it, and none could."""
         return self._is_forced and not goal.is_running and await self._is_damaged(goal)
 
     async def _is_damaged(self, goal: GoalView) -> bool:
@@ -71,7 +71,7 @@ class GoalDeletion:
         return damaged_and_not_finished(goal.id) if is_damaged else not_finished(goal.id)
 
     async def _require_parent_finished(self, goal: GoalView) -> None:
-        """An unfinished parent may still read the end of its child."""
+        """Check that the parent has finished, because an unfinished parent may still read the end of its child."""
         parent = goal.summary.parent
         if parent is None:
             return

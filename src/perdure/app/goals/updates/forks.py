@@ -1,4 +1,4 @@
-"""Forks goals: finds the fork point in what can be read of a history, once for each key."""
+"""Forks goals at a point of the readable part of a history, once for each key."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -10,26 +10,27 @@ from perdure.app.workers.runner import Runner
 from perdure.errors import Conflict, Damaged, Invalid, KeyTaken, NotFound
 from perdure.kernel.events import Event, PolicySpec
 from perdure.kernel.fold import fold
-from perdure.kernel.history.forking import ForkRequest, asked_point, require_accepted, with_voided
+from perdure.kernel.history.forking import ForkRequest, requested_point, require_accepted, with_voided
 from perdure.kernel.history.replay import DamagedEvent, require_unchanged
+from perdure.kernel.journal import UNCHANGED, ForkChanges
 from perdure.kernel.ports import GoalFilter, GoalStore, Summary
 
 
 def fork_request(
     at: Any, *, before: Any = None, after: Any = None, before_message: Any = None, repeat: Any = ()
 ) -> ForkRequest:
-    """Return where to fork, checked by type.
+    """Return a validated request for a fork.
 
     Raises: Invalid
     """
     for name, seq in (("at", at), ("before_message", before_message)):
         if seq is not None and (isinstance(seq, bool) or not isinstance(seq, int)):
-            raise Invalid(f"Invalid {name}: expected the number of an event, found {seq!r}.")
+            raise Invalid(f"Invalid {name}: expected the seq of an event, got {seq!r}.")
     if isinstance(repeat, str) or not isinstance(repeat, Sequence):
-        raise Invalid(f"Invalid repeat: expected a list of steps, found {repeat!r}.")
+        raise Invalid(f"Invalid repeat: expected a list of steps, got {repeat!r}.")
     for step in (before, after, *repeat):
         if step is not None and not (isinstance(step, str) and step.strip()):
-            raise Invalid(f"Invalid step: expected a name, found {step!r}.")
+            raise Invalid(f"Invalid step: expected a name, got {step!r}.")
     request = ForkRequest(at, before, after, tuple(repeat), before_message)
     request.require_one_place()
     return request
@@ -37,12 +38,12 @@ def fork_request(
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The events of a goal that can be read, and the fork point: the last of those that a fork shares with it."""
+    """The readable events of a goal, and the fork point: the seq of the last shared event."""
 
     events: Sequence[Event]
     seq: int
     policy: PolicySpec | None = None
-    """The policy that the fork is given; None: that of the goal at this point."""
+    """The policy of the fork; None: that of the goal at this point."""
 
     @property
     def shared(self) -> Sequence[Event]:
@@ -50,7 +51,7 @@ class _Place:
 
     @property
     def origin(self) -> tuple[str, int]:
-        """The goal that wrote the last shared event, which may be one that the goal itself was forked from."""
+        """The goal that recorded the last shared event, which may be an origin of the goal itself."""
         return self.events[self.seq - 1].goal_id, self.seq
 
 
@@ -65,23 +66,29 @@ class GoalForks:
         self._seen = seen
 
     async def fork(
-        self, goal: Summary, request: ForkRequest, *, take_key: bool, key: str | None, policy: PolicySpec | None = None
+        self,
+        goal: Summary,
+        request: ForkRequest,
+        *,
+        take_key: bool,
+        key: str | None,
+        changes: ForkChanges = UNCHANGED,
     ) -> GoalView:
         """See Goals.fork."""
-        place = replace(await self._place(goal, request), policy=policy)
+        place = replace(await self._place(goal, request), policy=changes.policy)
         if key is not None and (known := await self._made_by(key, place, take_key=take_key)) is not None:
             return known
         children = await read_child_effects(self._store.load, with_voided(place.events).calls.values())
-        require_accepted(place.events, place.seq, request, children)  # not before: a fork that was made stays made
+        require_accepted(place.events, place.seq, request, children)  # an existing fork needs no check
         if take_key and goal.start_key is None:
             raise Invalid(f"{goal.goal_id} has no start key that a fork could take. Fork it without --take-key.")
         try:
             if take_key:
                 made = await self._runner.fork(
-                    place.shared, goal.start_key, takes_key_of=goal.goal_id, call_key=key, policy=policy
+                    place.shared, goal.start_key, takes_key_of=goal.goal_id, call_key=key, changes=changes
                 )
             else:
-                made = await self._runner.fork(place.shared, key, policy=policy)
+                made = await self._runner.fork(place.shared, key, changes=changes)
             return GoalView.of_state(made, queue="cli")
         except Conflict:  # another call with the same key may have come first
             known = None if key is None else await self._made_by(key, place, take_key=take_key)
@@ -92,7 +99,7 @@ class GoalForks:
     async def _place(self, goal: Summary, request: ForkRequest) -> _Place:
         """Find the fork point; what follows it may be damaged.
 
-        Raises: what `asked_point` raises; Damaged when the point lies in or behind the damage.
+        Raises: what `requested_point` raises; Damaged when the point lies in or behind the damage.
         """
         if request.at is not None and not 1 <= request.at <= goal.last_seq:
             raise Conflict(
@@ -102,7 +109,7 @@ class GoalForks:
         if damage is not None and (not events or (request.at or 0) > len(events)):
             raise damage
         try:
-            return _Place(events, asked_point(events, request))
+            return _Place(events, requested_point(events, request))
         except NotFound as error:  # a step may be recorded behind the damage
             raise damage or error from None
 
@@ -124,7 +131,7 @@ class GoalForks:
         return events, damage
 
     async def _made_by(self, key: str, place: _Place, *, take_key: bool) -> GoalView | None:
-        """Return the fork that a key has made; one that took a start key has the key on its first event instead.
+        """Return the fork with a key; a fork that took a start key has the key on its first event instead.
 
         Raises: KeyTaken when the key was used for something else.
         """
@@ -149,7 +156,7 @@ class GoalForks:
         while page := await self._store.list_goals(where=where, before=before):
             for fork in page:
                 posted = await self._store.posted_as(fork.goal_id, key)
-                if posted is not None and posted[0] == "goal":
+                if posted is not None and posted.kind == "goal":
                     return fork
             before = page[-1].goal_id
         return None

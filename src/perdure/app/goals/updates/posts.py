@@ -15,17 +15,18 @@ from perdure.kernel.loop import RunResult
 from perdure.kernel.ports import Admit, Clock, Ids, Inbox, Owned, StateStore
 
 CANCEL_WAIT_S = 8.0
-"""How long a cancel waits for the end of the goal: what runs is gone within five seconds of being told."""
-_UNWIND_S = 2.0
-_LOOK_S = 0.05
-CLEANING_UP = "It is cancelled, and ends when its flow has cleaned up."
+"""The time that a cancel waits for the end of the goal; running processes are killed within five seconds."""
+_SETTLE_TIMEOUT_S = 2.0
+"""The time for which recording a post is retried while a run in this process is unwinding."""
+_SETTLE_INTERVAL_S = 0.05
+CLEANING_UP = "It is cancelled and ends after the cleanup of its flow."
 _RECHECK_S = 0.25
-"""How often it is checked whether the worker of a cancelled goal still lives."""
-_CANCEL_PENDING = "A cancel is pending: what the goal runs has not ended yet."
+"""The interval of checks whether the worker of a cancelled goal is alive."""
+_CANCEL_PENDING = "A cancel is pending: running steps of the goal have not ended yet."
 
 
 class Posts:
-    """Posts to the inboxes of goals; `find` returns a goal as it is now."""
+    """Posts to the inboxes of goals; `find` returns a goal with its present status."""
 
     def __init__(  # noqa: PLR0913 (the composition root gives each)
         self,
@@ -57,9 +58,9 @@ class Posts:
         admit: Admit | None = None,
         created_us: int | None = None,
     ) -> GoalView:
-        """Put something into a goal's inbox, durably, and record it at once when no worker runs the goal.
+        """Store a post in the inbox of a goal, durably, and record it at once if no worker runs the goal.
 
-        `created_us` is the moment at which the caller checked it; without it, now.
+        `created_us` is the time at which the caller checked it (default: now).
 
         Raises: NotFound; Conflict when the goal has ended, or `admit` rejects it; KeyTaken when the key was used for
         something else.
@@ -77,7 +78,7 @@ class Posts:
         return replace(await self._settle(goal_id), is_news=is_news)
 
     async def wait_for_end(self, goal: GoalView, wait_s: float) -> GoalView:
-        """Wait until a cancelled goal has ended, for some seconds; what a dead worker has left is ended here."""
+        """Wait up to `wait_s` seconds for the end of a cancelled goal; a goal of a dead worker is ended here."""
         if not goal.is_final:
             goal = await self._wait_until_final(goal, self._clock.boottime_s() + wait_s)
         if not goal.is_final:
@@ -87,23 +88,24 @@ class Posts:
     async def _wait_until_final(self, goal: GoalView, deadline_s: float) -> GoalView:
         async with self._feed.subscribe(goal.id) as changes:
             while not goal.is_final:
-                is_taken = not any(row.kind == "cancel" for row in await self._inbox.inbox(goal.id))
+                is_applied = not any(row.kind == "cancel" for row in await self._inbox.inbox(goal.id))
                 if self._clock.boottime_s() > deadline_s:
-                    return replace(goal, note=CLEANING_UP if is_taken else _CANCEL_PENDING)
-                self._runner.process.look(goal.id)
+                    return replace(goal, note=CLEANING_UP if is_applied else _CANCEL_PENDING)
+                self._runner.process.check_inbox(goal.id)
                 await changes.wait(_RECHECK_S)
                 goal = await self._find(goal.id)
-                if not (goal.is_final or goal.is_running or is_taken):
+                if not (goal.is_final or goal.is_running or is_applied):
                     with suppress(Conflict):  # another worker has claimed it meanwhile, or may still live
                         goal = await self._runner.settle(goal.id)
         return goal
 
     async def _settle(self, goal_id: str) -> GoalView:
-        """Record what was posted, unless a live worker owns the goal: that one releases it only with all taken.
+        """Record pending posts and return the goal.
 
-        A run that has released the goal may still be unwinding in this process: then it is tried again.
+        A live worker that owns the goal applies them itself before it releases the goal. A run in this process may
+        still be unwinding, so a conflict is retried for a short time.
         """
-        deadline_s = self._clock.boottime_s() + _UNWIND_S
+        deadline_s = self._clock.boottime_s() + _SETTLE_TIMEOUT_S
         while True:
             try:
                 return await self._runner.settle(goal_id)
@@ -111,11 +113,11 @@ class Posts:
                 seen = await self._find(goal_id)
                 if seen.is_running or seen.is_final or self._clock.boottime_s() > deadline_s:
                     return seen
-            await self._clock.sleep(_LOOK_S)
+            await self._clock.sleep(_SETTLE_INTERVAL_S)
 
 
 def cancel_payload(reason: str | None, *, now: bool, by: str | None = None) -> dict[str, Any]:
-    """Return what is posted to cancel a goal; `by` is who does that, if not a person.
+    """Return the payload of a cancel; `by` is its initiator, if not a person.
 
     Raises: Invalid when the reason is not a text that can be stored.
     """
@@ -125,10 +127,10 @@ def cancel_payload(reason: str | None, *, now: bool, by: str | None = None) -> d
 
 
 async def clean_up(goal: GoalView, resume: Callable[[str], Awaitable[RunResult]]) -> GoalView | None:
-    """Run the cleanup of a cancelled goal that no worker runs, and return the goal as it is then.
+    """Run the cleanup of a cancelled goal that no worker runs, and return the goal.
 
-    None when there is nothing to run here. A goal whose code is not here, or is not what wrote its history, stays
-    cancelled and interrupted; its `note` says why.
+    None if there is nothing to run here. A goal whose code is not available, or was changed, stays cancelled and
+    interrupted; its `note` says why.
     """
     if goal.is_final or goal.is_running or goal.status != "interrupted":
         return None

@@ -28,7 +28,7 @@ class GoalRetries:
     async def reopen(self, goal_id: str, options: RunOptions, again: Reopening) -> RunResult:
         """Reopen a failed goal and run it until it ends, waits or is stopped. See Goals.retry.
 
-        A goal whose code is in a script elsewhere is reopened and not run.
+        A goal whose code is in another script is reopened, but not run.
         """
         goal_id = (await self._goals.get(goal_id)).id
         if await self.has_retried(goal_id, again):
@@ -54,7 +54,7 @@ class GoalRetries:
         return await self._goals.find(goal_id)
 
     async def has_retried(self, goal_id: str, again: Reopening) -> bool:
-        """Return whether the key of a retry has retried a goal before; without a key it has not.
+        """Return whether a goal was already retried with the key; False without a key.
 
         Raises: KeyTaken when the key was used for something else.
         """
@@ -62,20 +62,22 @@ class GoalRetries:
         if known is None:
             return False
         events = await self._store.load(goal_id)
-        if not is_retry_as_given(events, known, reason=again.reason, limits=again.limits, policy=again.policy):
-            what = "another retry" if known[0] in ("reopened", "limit") else f"something else: a {known[0]}"
+        if not is_retry_as_given(
+            events, (known.kind, known.payload), reason=again.reason, limits=again.limits, policy=again.policy
+        ):
+            what = "another retry" if known.kind in ("reopened", "limit") else f"something else: a {known.kind}"
             raise KeyTaken(f"The key {again.key!r} was used for {what}. Use another key.")
         return True
 
     async def _continue(self, goal_id: str, options: RunOptions) -> RunResult:
-        """Resume a goal that was retried; one whose code is in a script elsewhere is returned, as by its retry."""
+        """Resume a retried goal; a goal whose code is in another script is only returned."""
         if await self._goals.is_elsewhere(goal_id):
             is_final = (await self._goals.get(goal_id)).is_final
             return await self._goals.run_result(goal_id, "ended" if is_final else "interrupted")
         return await self._goals.resume_run(goal_id, options)
 
     async def _reopen_children(self, goal_id: str, again: Reopening) -> None:
-        """Reopen the failed children that a failed goal has ended by.
+        """Reopen the failed children that caused the failure of a goal.
 
         Raises: NotRetried when the goal or a child cannot be retried; Damaged.
         """

@@ -1,8 +1,8 @@
-"""The value that a person gives for the result of a step, validated before it is recorded.
+"""Validates the value that a person sets as the result of a skipped step, before it is recorded.
 
-Which function a step has is known only when the code of its flow runs. So the flow is replayed as far as its history
-goes, on a thread of its own, and nothing of it is recorded. Where the code is not here, or does not get to the step in
-time, the value is validated when it is delivered to the flow.
+The function of a step is only known while the code of its flow runs. So the flow is replayed to the end of its history
+on its own thread, without recording anything. If the code is not available, or does not reach the step in time, the
+value is validated when it is delivered to the flow.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 async def require_fitting_value(contexts: RunContexts, state: GoalState, chosen: Decision) -> None:
-    """Check that the value for a skipped step of a flow fits what its function returns, and is there if it has to be.
+    """Check that the value for a skipped step of a flow fits the return annotation of its function.
 
     Raises: Invalid; nothing is recorded then.
     """
@@ -46,12 +46,14 @@ async def require_fitting_value(contexts: RunContexts, state: GoalState, chosen:
 
 def _require_fitting(fn: Callable[..., Any], step: str, value: Any) -> None:
     from perdure.minds.flow.values.values import (  # commands that only read do not need these
-        needs_result,
+        needed_result,
         require_result,
     )
 
-    if value is None and needs_result(fn):
-        raise Invalid(f"{step} returns a result that is not null: give it as JSON (--value). Nothing was recorded.")
+    returns = needed_result(fn)
+    if value is None and returns is not None:
+        needed = f"{step} returns a result that is not null, of type {returns}"
+        raise Invalid(f"{needed}: give it as JSON (--value). Nothing was recorded.")
     try:
         require_result(fn, value)
     except ValueError as error:

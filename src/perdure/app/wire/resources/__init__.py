@@ -1,4 +1,4 @@
-"""The one definition of every resource that leaves the process: what REST, sockets, `--json` and the client share.
+"""The definition of every resource that leaves the process, shared by REST, sockets, `--json` and the client.
 
 `goals`, `events`, `builder`, `bots`, `memory`, `server` and `problems` have one TypedDict for each resource.
 `vocabulary` has the words that they share and what describes a value to OpenAPI; `unions` has the unions, which only

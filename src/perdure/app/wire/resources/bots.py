@@ -13,7 +13,7 @@ SkillOrigin = Literal["builtin", "custom", "builder-created"]
 
 
 class BotSummary(TypedDict):
-    """A bot in a list. `bot_purpose` is what it was made for; `category` has the defaults of that purpose."""
+    """A bot in a list. `bot_purpose` is its purpose; `category` is the group of purposes whose defaults it has."""
 
     id: str
     slug: str
@@ -27,7 +27,7 @@ class BotSummary(TypedDict):
 
 
 class ModelSettings(TypedDict):
-    """Which model answers, and how freely."""
+    """The model of a bot, with its temperature and limit of tokens."""
 
     model: str
     temperature: float
@@ -35,10 +35,10 @@ class ModelSettings(TypedDict):
 
 
 class Bot(TypedDict):
-    """A bot as its files on disk define it. `edits` has a diff for each file that was edited by hand.
+    """A bot with its current files. `edits` has a diff for each file that was edited by hand.
 
-    `folder` is where its files are, on the machine of the home. `updated_at` is when the version was made. `etag` is
-    the value of the `ETag` header without its quotes. It changes whenever a file is edited.
+    `folder` contains its files, on the machine of the home. `updated_at` is the creation time of the version. `etag` is
+    the value of the `ETag` header without its quotes; it changes whenever a file is edited.
     """
 
     id: str
@@ -70,7 +70,7 @@ class BotFile(TypedDict):
 
 
 class BotVersion(TypedDict):
-    """A version of a bot, with the SHA-256 of each of its files, and those edited by hand since the version before."""
+    """A version of a bot, with the SHA-256 of its files, and those edited by hand since the version before."""
 
     number: int
     state: VersionState
@@ -81,14 +81,14 @@ class BotVersion(TypedDict):
 
 
 class LineSource(TypedDict):
-    """What a line came from; `exchange` is the number of a question of the interview, from 0."""
+    """The source of a line; `exchange` is the number of a question of the interview, from 0."""
 
     kind: Kind
     exchange: int | None
 
 
 class BotExplanation(TypedDict):
-    """Where a line of a file came from. `source` is null if the line was edited by hand."""
+    """The source of a line of a file. `source` is null if the line was edited by hand."""
 
     path: str
     line: int
@@ -99,14 +99,14 @@ class BotExplanation(TypedDict):
 
 
 class BotProblems(TypedDict):
-    """What is wrong with the files of a bot: one sentence each, none if all can be read."""
+    """The problems of a bot's files, one sentence each; empty if all files can be read."""
 
     slug: str
     problems: list[str]
 
 
 class BotArchive(TypedDict):
-    """A bot as one file: a zip of its texts, with its SHA-256."""
+    """An archive of a bot: a zip file of its texts, with its SHA-256."""
 
     slug: str
     archive: Annotated[str, Schema(contentEncoding="base64", contentMediaType="application/zip")]
@@ -135,14 +135,14 @@ class Skill(SkillSummary):
 
 
 class SkillCapability(TypedDict):
-    """What a skill may use, and why."""
+    """A capability of a skill, with the reason."""
 
     name: str
     reason: str
 
 
 class CreatedSkill(SkillSummary):
-    """A skill, and the path of its file, relative to the home."""
+    """A skill with the path of its file, relative to the home."""
 
     path: str
     capabilities: list[SkillCapability]

@@ -1,4 +1,4 @@
-"""Sessions of the builder, drafts, past choices, and what is built.
+"""Sessions of the builder, drafts, past choices, and built bots.
 
 Forge's own classes are the definition of turns, previews, configs and results: it reads them back from its drafts.
 """
@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal, NotRequired
 from typing_extensions import TypedDict
 
 from perdure.app.wire.resources.vocabulary import DescribedBy, Moment
-from perdure.forge.vocabulary import BuilderMode, BuilderPhase
+from perdure.forge.vocabulary import BuilderMode, BuilderPhase, EngineName
 
 
 class Option(TypedDict):
-    """One way to answer, with a short reason."""
+    """An option of a question, with a short description."""
 
     id: str
     label: str
@@ -20,14 +20,14 @@ class Option(TypedDict):
 
 
 class Suggestion(TypedDict):
-    """The option that past choices suggest, and why."""
+    """The option that past choices suggest, with the reason."""
 
     option_id: str
     reason: str
 
 
 class Preview(TypedDict):
-    """The bot as far as it is known."""
+    """The bot as configured so far."""
 
     name: str | None
     description: str | None
@@ -38,7 +38,7 @@ class Preview(TypedDict):
 
 
 class Turn(TypedDict):
-    """What the builder asks or shows; which of the other keys there are depends on `action`."""
+    """A turn of the builder: a question or a preview. The present keys depend on `action`."""
 
     action: Literal["ask_question", "show_preview", "ready_to_assemble", "clarify"]
     phase: NotRequired[str]
@@ -52,6 +52,8 @@ class Turn(TypedDict):
     preview: NotRequired[Preview | None]
     config: NotRequired[dict[str, Any]]
     message: NotRequired[str]
+    engine: NotRequired[EngineName]
+    note: NotRequired[str]
 
 
 _TURN = DescribedBy("perdure.app.wire.resources.unions:Turn")
@@ -59,10 +61,10 @@ _PREVIEW = DescribedBy("perdure.forge.turns:Preview")
 
 
 class Said(TypedDict):
-    """A question as it was asked, with the labels of its options, and its answer.
+    """An earlier question with the labels of its options, and its answer.
 
-    `slot` is what the question was for. `option_id` is the chosen option; it is null for several options, which are in
-    `option_ids`, and for words.
+    `slot` is the part of the configuration that it sets. `option_id` is the chosen option; it is null for several
+    options, which are in `option_ids`, and for free text.
     """
 
     question: str
@@ -83,18 +85,19 @@ class NewSession(TypedDict):
 
 
 class Session(NewSession):
-    """A session, with the turn that waits for an answer, the bot so far, and what was asked and answered."""
+    """A session with its pending turn, the bot as configured so far, and the earlier questions and answers."""
 
     phase: BuilderPhase
     initial_description: str
     question_count: int
     revision: int
+    engine: EngineName
     preview: Annotated[Preview, _PREVIEW]
     conversation: list[Said]
 
 
 class SessionProgress(TypedDict):
-    """How far a session is."""
+    """The progress of a session."""
 
     phase: BuilderPhase
     question_count: int
@@ -108,9 +111,9 @@ class NextTurn(TypedDict):
 
 
 class SessionChanges(TypedDict):
-    """What building would change on disk: a diff for each file.
+    """The changes that building the bot would make: a diff for each file.
 
-    `clashes` are files in which a person's text stays; what Forge would write comes beside it, as NAME.new.
+    `clashes` are files whose edits by hand conflict with the change: the text of Forge is stored as `NAME.new`.
     """
 
     diffs: dict[str, str]
@@ -118,7 +121,7 @@ class SessionChanges(TypedDict):
 
 
 class AssemblyResult(TypedDict):
-    """A bot that was built, and where its files are, relative to the home."""
+    """A bot that was built, with the paths of its files, relative to the home."""
 
     bot_id: str
     bot_slug: str
@@ -147,7 +150,7 @@ class DeletedSession(TypedDict):
 
 
 class Draft(TypedDict):
-    """A session that is not finished. `phase` and `mode` are null if it is damaged."""
+    """An unfinished session. `phase` and `mode` are null if it is damaged."""
 
     session_id: str
     initial_description: str
@@ -158,7 +161,7 @@ class Draft(TypedDict):
 
 
 class PastChoice(TypedDict):
-    """What was chosen for a bot."""
+    """The choices made for a bot."""
 
     id: str
     category: str
@@ -171,6 +174,6 @@ class PastChoice(TypedDict):
 
 
 class RemovedChoices(TypedDict):
-    """How many choices were removed."""
+    """The number of deleted choices."""
 
     removed: int

@@ -1,7 +1,7 @@
 """The events of a goal: one TypedDict for each type, whose payload is the kernel's body as it is recorded.
 
-The kernel's classes are the definition of the payloads. A field that has its default is left out; the step of a call is
-left out where its id, `<step>.<attempt>`, says it.
+The kernel's classes are the definition of the payloads. A field with its default value is omitted; so is the step of a
+call if it can be derived from the id, `<step>.<attempt>`.
 """
 
 from typing import Annotated, Any, Literal, TypeAlias
@@ -39,7 +39,7 @@ class MessageEvent(_Head):
 
 
 class PromptEvent(_Head):
-    """What every request to the model begins with from here on."""
+    """The prompt with which every later request to the model starts."""
 
     type: Literal["prompt"]
     payload: Annotated[dict[str, Any], DescribedBy(f"{_BODIES}:Prompt")]
@@ -81,14 +81,14 @@ class ToolOutputEvent(_Head):
 
 
 class OutcomeUnknownEvent(_Head):
-    """A call that was started and whose outcome is not known."""
+    """A call that was started, but whose outcome is unknown."""
 
     type: Literal["outcome_unknown"]
     payload: Annotated[dict[str, Any], DescribedBy(f"{_BODIES}:OutcomeUnknown")]
 
 
 class DecisionEvent(_Head):
-    """A decision about an open call."""
+    """A decision on an open call."""
 
     type: Literal["decision"]
     payload: Annotated[dict[str, Any], DescribedBy(f"{_BODIES}:Decision")]
@@ -116,7 +116,7 @@ class LimitEvent(_Head):
 
 
 class LimitReachedEvent(_Head):
-    """Too little is left of a limit for the next request to the model."""
+    """The rest of a limit is too small for the next request to the model."""
 
     type: Literal["limit_reached"]
     payload: Annotated[dict[str, Any], DescribedBy(f"{_BODIES}:LimitReached")]

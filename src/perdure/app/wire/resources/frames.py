@@ -1,9 +1,10 @@
-"""The frames that a server sends on `/ws/goals/{goal_id}`; a form has a tag, `type`."""
+"""The frames that a server sends on `/ws/goals/{goal_id}`; `type` is the discriminator."""
 
 from typing import Literal, NotRequired, TypeAlias
 
 from typing_extensions import TypedDict
 
+from perdure.app.wire.resources.chat.frames import AckFrame, DeltaFrame, DeltaResetFrame, PartialFrame, PongFrame
 from perdure.app.wire.resources.events import Event
 
 
@@ -15,7 +16,7 @@ class EventFrame(TypedDict):
 
 
 class CallProgress(TypedDict):
-    """What a call that runs in the server reports about itself; it is never stored."""
+    """A progress report of a call that runs in the server; it is not stored."""
 
     call_id: str
     text: str
@@ -28,12 +29,15 @@ class ProgressFrame(CallProgress):
 
 
 class ErrorFrame(TypedDict):
-    """Why the goal cannot be followed; the socket is closed after it."""
+    """Why a frame was rejected, whose id `reply_to` is; without it, why the goal cannot be followed: then it closes."""
 
     type: Literal["error"]
     code: str
     message: str
     last_seq: NotRequired[int]
+    reply_to: NotRequired[str]
 
 
-GoalFrame: TypeAlias = EventFrame | ProgressFrame | ErrorFrame
+GoalFrame: TypeAlias = (
+    EventFrame | ProgressFrame | PartialFrame | DeltaFrame | DeltaResetFrame | AckFrame | PongFrame | ErrorFrame
+)

@@ -1,4 +1,4 @@
-"""Goals, their calls, and what waits for a person."""
+"""Goals, their calls, and the calls that wait for a person."""
 
 from typing import Any, Literal
 
@@ -11,44 +11,45 @@ from perdure.statuses import GoalStatus
 
 
 class NextCommand(TypedDict):
-    """A command line that a person can run next, and what it is for."""
+    """A command line that a person can run next, and its purpose."""
 
     command: str
     why: str
 
 
 class Failure(TypedDict):
-    """Why a goal or a call failed; `type`, `args` and `traceback` are of the exception, if there was one."""
+    """The failure of a goal or a call; `type`, `args`, `attributes` and `traceback` describe the exception, if any."""
 
     code: str
     message: str
     type: str | None
     args: Any
+    attributes: dict[str, Any] | None
     traceback: str | None
     retryable: bool | None
 
 
 class ParentGoal(TypedDict):
-    """The goal that started a child, and the call that did."""
+    """The goal and the call that started a child."""
 
     goal_id: str
     call_id: str
 
 
 class ForkOrigin(TypedDict):
-    """The last event that a fork shares with the goal that it was made from."""
+    """The last event that a fork shares with its origin."""
 
     goal_id: str
     seq: int
 
 
 class Goal(TypedDict):
-    """A goal: in lists, in the frames of `/ws/events`, and as the answer to what steers one.
+    """A goal: in lists, in frames of `/ws/events`, and as the response to a change of a goal.
 
-    `status` is `interrupted` when no worker runs it: it continues when it is resumed. `detail` says why it ended, or
-    what it waits for beside its status. `next` has the commands that a person can run next, the best first. `due_at` is
-    when a goal that waits can continue by itself; null where it cannot. Lists fold no history: there `next` is generic,
-    and `output`, `error`, `tokens` and `next_attempt_at`, which is when a step that failed is tried again, are null.
+    `status` is `interrupted` if no worker runs it; it continues when it is resumed. `detail` explains its end or its
+    status. `next` has the commands that a person can run next, the most useful first. `due_at` is the time at which a
+    waiting goal can continue by itself, or null. `next_attempt_at` is the time of the next attempt of a failed step.
+    In lists, `next` is generic, and `output`, `error`, `tokens` and `next_attempt_at` are null.
     """
 
     id: str
@@ -80,9 +81,9 @@ class Goal(TypedDict):
 
 
 class Call(TypedDict):
-    """A call of a goal: a tool, a question or a wait, with what became of it.
+    """A call of a goal: of a tool, a question or a wait.
 
-    `state` says in a few words what became of it. `usage` and `meta` are what the tool has recorded about itself.
+    `state` describes its outcome in a few words. `usage` and `meta` were recorded by the tool.
     """
 
     call_id: str
@@ -109,8 +110,26 @@ class Call(TypedDict):
     next_attempt_at: Moment | None
 
 
+class ModelStep(TypedDict):
+    """What a model was shown or answered in a goal; `text` is its beginning, and the transcript has the whole.
+
+    `state` says in a few words what it is: how a turn ended, which events a summary replaces in later requests.
+    `cost_usd` is null where the price is unknown. Of failures, only the last is listed.
+    """
+
+    seq: int
+    kind: Literal["prompt", "message", "turn", "summary", "failure"]
+    model: str | None
+    state: str
+    text: str
+    input_tokens: int | None
+    output_tokens: int | None
+    cost_usd: float | None
+    duration_ms: int | None
+
+
 class Question(TypedDict):
-    """A question that waits for an answer; `until` is when it times out."""
+    """A question that waits for an answer; `until` is its deadline."""
 
     call_id: str
     step: str
@@ -120,7 +139,7 @@ class Question(TypedDict):
 
 
 class UnknownOutcome(TypedDict):
-    """A call that was started and whose outcome is not known: it waits for a decision."""
+    """A call that was started, but whose outcome is unknown; it waits for a decision."""
 
     call_id: str
     step: str
@@ -128,14 +147,14 @@ class UnknownOutcome(TypedDict):
 
 
 class StepToCome(TypedDict):
-    """A step of a plan that has no call: it is skipped, or still to come."""
+    """A step of a plan without a call: it was skipped, or has not started yet."""
 
     step: str
     state: str
 
 
 class Pending(TypedDict):
-    """Something that was posted to a goal and that no worker has taken yet: a decision, a signal, a cancel, a limit."""
+    """A post to a goal that no worker has applied yet: a decision, a signal, a cancel, a limit or a message."""
 
     kind: str
     payload: dict[str, Any]
@@ -153,14 +172,14 @@ class Child(TypedDict):
 
 
 class Amount(TypedDict):
-    """How much of something a goal has used, and its limit; null where there is none."""
+    """The used amount of a limited resource, and its limit; null without one."""
 
     limit: float | None
     used: float
 
 
 class GoalLimits(TypedDict):
-    """The limits of a goal; `reached` is the one at which it waits."""
+    """The limits of a goal; `reached` is the limit for which it waits."""
 
     iterations: Amount
     tokens: Amount
@@ -178,9 +197,9 @@ class PolicyRule(TypedDict):
 
 
 class Policy(TypedDict):
-    """What judges the calls that a model decides: deny before ask before allow; a person is asked about the rest.
+    """The policy for calls of a model. Deny takes precedence over ask, and ask over allow; the default is ask.
 
-    `rules` stand beside those of the preset. With `yes`, what is only asked about counts as approved.
+    `rules` are added to those of the preset. With `yes`, calls that would be asked about are approved.
     """
 
     preset: str
@@ -189,14 +208,15 @@ class Policy(TypedDict):
 
 
 class GoalDetail(Goal):
-    """A goal with all that its history says: its calls, and what it waits for.
+    """A goal in detail, with its calls.
 
-    `questions` and `unknown` wait for a person. `pending` was posted and is not taken yet. `not_begun` has the steps of
-    a plan without a call, `children` the goals that it started, the oldest first. `damage` says what is wrong with a
-    history that cannot be read whole: then the calls are those that can be read, and `limits` and `policy` may be null.
+    `questions` and `unknown` wait for a person. `pending` has posts that are not applied yet, `not_begun` the steps of
+    a plan without a call, and `children` the goals that it started, oldest first. `damage` describes a history that
+    cannot be read completely: then only the readable calls are listed, and `limits` and `policy` may be null.
     """
 
     timeline: list[Call]
+    model_steps: list[ModelStep]
     not_begun: list[StepToCome]
     questions: list[Question]
     unknown: list[UnknownOutcome]
@@ -208,10 +228,10 @@ class GoalDetail(Goal):
 
 
 class Approval(TypedDict):
-    """A call that waits for a person, and the decisions that it takes.
+    """A call that waits for a person, and the possible decisions.
 
-    `until` is when a question times out; null where it does not. `damaged` is a goal whose history cannot be read: it
-    has no call, and `why` says what is wrong.
+    `until` is the deadline of a question, or null. The kind `damaged` is a goal whose history cannot be read: it has no
+    call, and `why` describes the damage.
     """
 
     goal_id: str

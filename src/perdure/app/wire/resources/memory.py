@@ -1,4 +1,4 @@
-"""Records of the memory, and what a search for them returns."""
+"""Records of the memory, and results of searches."""
 
 from typing import Annotated, Any, Literal, NotRequired
 
@@ -9,16 +9,16 @@ from perdure.app.wire.resources.vocabulary import DescribedBy, Schema, with_othe
 
 @with_other_keys
 class RecordLink(TypedDict):
-    """A link of a record; other keys are kept."""
+    """A link of a record; additional keys are kept."""
 
     url: str
 
 
 @with_other_keys
 class MemoryRecord(TypedDict):
-    """A record with the keys that it was stored with, and others. One that another program wrote may lack all but `id`.
+    """A record with all its keys. A record that another program wrote may have only an `id`.
 
-    `key` is the name that updates use; `supersedes` has the ids of the records that it replaces.
+    `key` is the name for updates; `supersedes` has the ids of the records that it replaces.
     """
 
     id: str
@@ -35,19 +35,19 @@ class MemoryRecord(TypedDict):
     paths: NotRequired[list[str]]
     links: NotRequired[list[RecordLink]]
     metadata: NotRequired[dict[str, Any]]
-    key: NotRequired[Annotated[str, Schema(description="The name that updates use.")]]
+    key: NotRequired[Annotated[str, Schema(description="The name for updates.")]]
     supersedes: NotRequired[Annotated[list[str], Schema(description="Ids of records that it replaces.")]]
     v: NotRequired[int]
 
 
 Record = Annotated[dict[str, Any], DescribedBy("perdure.app.wire.resources.memory:MemoryRecord")]
-"""A record has keys of its own beside those of `MemoryRecord`: in Python it is a plain dict."""
+"""A record may have keys that `MemoryRecord` does not define: in Python, it is a plain dict."""
 
 
 class AddedRecord(TypedDict):
     """The outcome of an addition: `id` if the record was added, else `reason`, and `existing_id` of a duplicate.
 
-    `forgotten` is a record that is to be stored only if it is new, and was forgotten before.
+    With `only_new`, `forgotten` is a record that was forgotten before, and is not stored again.
     """
 
     added: bool
@@ -63,7 +63,7 @@ class AddedRecords(TypedDict):
 
 
 class UpdatedRecord(TypedDict):
-    """The outcome of an update: `id`, `key` and what it superseded, else `reason`."""
+    """The outcome of an update: `id`, `key` and `superseded` records, else `reason`."""
 
     added: bool
     id: NotRequired[str]
@@ -74,29 +74,31 @@ class UpdatedRecord(TypedDict):
 
 
 class MatchReason(TypedDict):
-    """Why a record is related."""
+    """The reason why a record is related."""
 
     kind: Literal["fingerprint", "path", "sha", "pr", "text"]
     value: str
 
 
 class SearchMatch(TypedDict):
-    """A record that was found, and its score when it was found by words."""
+    """A found record, with its score if it was found by words."""
 
     record: Record
     score: NotRequired[float]
 
 
 class RelatedMatch(TypedDict):
-    """A related record, why it is related, and how many records say the same."""
+    """A related record with the reasons, and the number of records with the same content."""
 
     record: Record
     why: list[MatchReason]
-    count: NotRequired[Annotated[int, Schema(description="Records that say the same, of which this is the first.")]]
+    count: NotRequired[
+        Annotated[int, Schema(description="Number of records with the same content, of which this is the first.")]
+    ]
 
 
 class SearchMatches(TypedDict):
-    """What a search or a list has found: `truncated` says that the time was up before all records were searched."""
+    """The result of a search or a list: `truncated` is true if the time limit was reached before the end."""
 
     matches: list[SearchMatch]
     truncated: bool
@@ -105,14 +107,14 @@ class SearchMatches(TypedDict):
 
 
 class MoreMatches(TypedDict):
-    """The matches beyond the limit: how many were counted, those that say the same once, and whether that is all."""
+    """The number of matches beyond the limit, where equal content counts once, and whether it is exact."""
 
     count: int
     is_exact: bool
 
 
 class RelatedMatches(TypedDict):
-    """The records that have to do with what was asked about, the most severe and newest first."""
+    """The related records, most severe and newest first."""
 
     matches: list[RelatedMatch]
     truncated: bool
@@ -130,7 +132,7 @@ class RecordList(TypedDict):
 
 
 class DeletedRecord(TypedDict):
-    """The record that was removed, and how many lines held it."""
+    """The deleted record, and the number of removed lines."""
 
     forgotten: int
     id: str

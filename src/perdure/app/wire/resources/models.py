@@ -1,4 +1,4 @@
-"""Models, and what became of trying one."""
+"""Models, and the result of a test."""
 
 from typing import Annotated, Literal
 
@@ -10,7 +10,7 @@ ModelSource = Literal["default", "fallback", "settings", "suggestion"]
 
 
 class ModelPrice(TypedDict):
-    """What a million tokens cost, in US dollars."""
+    """The price of a million tokens in US dollars."""
 
     input: float
     output: float
@@ -23,14 +23,16 @@ class Model(TypedDict):
     provider: str
     source: Annotated[
         ModelSource,
-        Schema(description="`default`: of goals that name none. `settings`: it has a table. `suggestion`: not set."),
+        Schema(
+            description="`default`: the default model. `settings`: from the settings. `suggestion`: not configured."
+        ),
     ]
-    ready: Annotated[bool, Schema(description="Whether a package and a key for it are there. It was not asked.")]
-    missing: Annotated[str | None, Schema(description="What is missing.")]
-    next: Annotated[str | None, Schema(description="The command that adds what is missing.")]
-    key: Annotated[str | None, Schema(description="Where its key is from; null when there is none.")]
-    context_window: Annotated[int, Schema(description="Tokens of a request and its answer together.")]
-    price: Annotated[ModelPrice | None, Schema(description="USD per million tokens; null when it is not known.")]
+    ready: Annotated[bool, Schema(description="Whether its package and its key exist. The provider is not called.")]
+    missing: Annotated[str | None, Schema(description="The missing part.")]
+    next: Annotated[str | None, Schema(description="The command that adds the missing part.")]
+    key: Annotated[str | None, Schema(description="The origin of its key; null without a key.")]
+    context_window: Annotated[int, Schema(description="Maximum number of tokens of a request and its answer together.")]
+    price: Annotated[ModelPrice | None, Schema(description="USD per million tokens; null if unknown.")]
 
 
 class ModelUsage(TypedDict):
@@ -45,11 +47,11 @@ class ModelUsage(TypedDict):
 
 
 class TestedModel(TypedDict):
-    """The answer of a model that was tried."""
+    """The answer of a tested model."""
 
     name: str
-    text: Annotated[str, Schema(description="The answer, at most 200 characters of it.")]
+    text: Annotated[str, Schema(description="The first 200 characters of the answer.")]
     duration_ms: int
     first_token_ms: int | None
     usage: ModelUsage
-    cost_usd: Annotated[float | None, Schema(description="Null when the price is not known.")]
+    cost_usd: Annotated[float | None, Schema(description="Null if the price is unknown.")]

@@ -1,4 +1,4 @@
-"""A failure (RFC 9457): the answer of REST, and what a command prints with `--json`."""
+"""Problems (RFC 9457): error responses of REST, and errors of commands with `--json`."""
 
 from typing import NotRequired
 
@@ -10,7 +10,7 @@ from perdure.app.wire.resources.vocabulary import Moment
 
 
 class Meta(TypedDict):
-    """Describes the request that a response answers, or the command that failed."""
+    """Metadata of a request, or of a failed command."""
 
     request_id: str
     timestamp: Moment
@@ -18,7 +18,7 @@ class Meta(TypedDict):
 
 
 class ProblemError(TypedDict):
-    """One of several things that are wrong."""
+    """One of several errors."""
 
     detail: str
 
@@ -26,8 +26,8 @@ class ProblemError(TypedDict):
 class Problem(TypedDict):
     """A failed request or command (RFC 9457). `code` is the stable name of the kind of failure.
 
-    `current` is the present state of the resource, where a conflict can be resolved from it: a session, or a record.
-    `last_seq` is the seq of the goal's last event, where `after_seq` is beyond it.
+    For a conflict, `current` is the present state of the resource, from which the caller can retry: a session or a
+    record. `last_seq` is the seq of the goal's last event, if `after_seq` is greater.
     """
 
     type: str

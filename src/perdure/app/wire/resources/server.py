@@ -1,4 +1,4 @@
-"""The server itself."""
+"""The health of a server, and the end of login sessions."""
 
 from typing import Annotated, Literal
 
@@ -8,7 +8,7 @@ from perdure.app.wire.resources.vocabulary import Schema
 
 
 class Health(TypedDict):
-    """A server that answers."""
+    """The health of a server."""
 
     status: Literal["ok"]
     version: str
@@ -18,5 +18,5 @@ class LoggedOut(TypedDict):
     """The end of a login session."""
 
     logged_out: Annotated[
-        bool, Schema(description="False when the request had the token, so that there was no session to end.")
+        bool, Schema(description="False if the request used the token, so that there was no session to end.")
     ]

@@ -1,4 +1,4 @@
-"""The unions of the wire with their names and discriminators: what OpenAPI needs beside the TypedDicts."""
+"""The unions of the wire with their names and discriminators, which only the OpenAPI document needs."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
@@ -6,6 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field, RootModel
 
 from perdure.app.wire.resources import events
+from perdure.app.wire.resources.chat import conversations
 from perdure.forge.turns import BuilderTurn
 from perdure.kernel.conversation import messages
 from perdure.kernel.conversation.parts import TextPart, ThinkingPart, ToolCallPart
@@ -45,14 +46,14 @@ class AnswerText(TextPart):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerThinking(ThinkingPart):
-    """What the model thought before it answered."""
+    """The reasoning of the model before its answer."""
 
     kind: Literal["thinking"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerToolCall(ToolCallPart):
-    """A call of a tool; `arguments_text` where the model sent no JSON object."""
+    """A call of a tool; `arguments_text` has the arguments if the model sent no JSON object."""
 
     kind: Literal["tool_call"]
 
@@ -68,7 +69,15 @@ class ModelTurn(messages.ModelTurn):
 
 
 class Action(RootModel[Annotated[ToolCallAction | AskAction | WaitAction, Field(discriminator="kind")]]):
-    """What the mind decided to do."""
+    """An action that the mind has decided."""
+
+
+class AnswerParts(RootModel[list[AnswerPart]]):
+    """The parts of an answer, in order."""
+
+
+class TranscriptEntry(RootModel[Annotated[conversations.TranscriptEntry, Field(discriminator="kind")]]):
+    """An entry of the transcript of a goal of a model."""
 
 
 class Event(RootModel[Annotated[events.Event, Field(discriminator="type")]]):
@@ -76,4 +85,4 @@ class Event(RootModel[Annotated[events.Event, Field(discriminator="type")]]):
 
 
 class Turn(RootModel[BuilderTurn]):
-    """What the builder asks or shows, by `action`."""
+    """A turn of the builder, discriminated by `action`."""

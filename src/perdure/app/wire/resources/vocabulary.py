@@ -1,4 +1,4 @@
-"""Words that several resources share, and what describes a value to OpenAPI."""
+"""Types that several resources share, and annotations for the OpenAPI document."""
 
 from dataclasses import dataclass
 from importlib import import_module
@@ -23,9 +23,9 @@ class Schema:
 
 @dataclass(frozen=True)
 class DescribedBy:
-    """Describes a value by the class that writes it: `perdure.forge.turns:Preview`; it is imported for OpenAPI alone.
+    """Describes a value by a class such as `perdure.forge.turns:Preview`, which is imported only for OpenAPI.
 
-    The static type stays that of the annotation: a JSON object, of which the class is the definition.
+    The static type remains that of the annotation: a JSON object, which the class defines.
     """
 
     place: str
@@ -37,7 +37,7 @@ class DescribedBy:
 
 
 def with_other_keys(form: T) -> T:
-    """Mark a TypedDict whose objects may have keys that no form names; for the class statement."""
+    """Allow undefined keys in the objects of a TypedDict; a class decorator."""
     form.__pydantic_config__ = {"extra": "allow"}  # type: ignore[attr-defined]
     return form
 

@@ -1,1 +1,1 @@
-"""Authentication of requests: what a server accepts, and the middleware that every request passes."""
+"""Authentication: the token, sessions and hosts of a server, and the middleware that checks every request."""

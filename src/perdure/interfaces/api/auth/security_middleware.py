@@ -1,4 +1,4 @@
-"""The one gate that every request and every socket passes before anything else sees it."""
+"""The security middleware: checks host, token, origin, size and body of every request and upgrade."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from perdure.errors import Denied, Invalid, NotFound, NoToken, PerdureError
 from perdure.interfaces.api.access_log import log_answer
 from perdure.interfaces.api.auth.server_access import SESSION, ServerAccess
-from perdure.interfaces.api.envelope import ASKED, Asked, problem
+from perdure.interfaces.api.envelope import REQUEST_INFO, RequestInfo, problem
 from perdure.interfaces.api.json_body import parse_json
 from perdure.interfaces.api.problems import TooLarge, WrongType
 
@@ -21,13 +21,16 @@ _MOST_READ = 8 << 20
 _MOST_COOKIES = 256
 LONGEST_QUERY = 16_384
 OPEN_PATHS = frozenset({"/healthz", "/login"})
-"""What may be requested without a token: the health check and the login."""
+"""The paths that need no token: the health check and the login."""
 
 PARSED_BODY = "perdure_parsed_body"
-"""In a scope: the value of the body, which is parsed once. It is not there when the body is empty."""
+"""The key in a scope for the parsed body; missing if the body is empty."""
 
 ON_TOKEN = "perdure_on_token"  # noqa: S105 (a name, not a token)
-"""In the state of a scope: what is called when the connection has shown the token."""
+"""The key in the state of a scope for a function that is called after authentication."""
+
+CLIENT_LEFT = "perdure_client_left"
+"""The key in the state of a scope for an event that is set when the client has closed or lost the connection."""
 
 _SCHEME = b"http://"
 _SWITCHING = 101
@@ -47,27 +50,27 @@ class _Gone(Exception):
 
 
 class Gate:
-    """Lets in who may come in, with what may be brought; an ASGI application around another."""
+    """ASGI middleware that passes valid, authenticated requests on, and rejects all others."""
 
     def __init__(self, app: ASGIApp, access: ServerAccess, more: Mapping[str, object]) -> None:
         self._app = app
         self._access = access
         self._more = more
-        """What the scope of every request gets."""
+        """Additional entries of the scope of every request."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, or answer it here."""
+        """Pass a request on, or reject it."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
         scope, authority = _origin_form({**scope, **self._more})
-        asked = Asked.now(scope["path"], scope["query_string"])
-        ASKED.set(asked)
-        send = _dressed(send, asked, scope)
+        info = RequestInfo.now(scope["path"], scope["query_string"])
+        REQUEST_INFO.set(info)
+        send = _with_headers(send, info, scope)
         try:
             self._admit(scope, authority)
             if scope["type"] == "http" and scope["method"] not in _SAFE_METHODS:
-                scope, receive = await _checked_body(scope, receive)
+                scope, receive = await _read_body(scope, receive)
         except _Gone:
             return
         except PerdureError as error:
@@ -77,11 +80,14 @@ class Gate:
         await self._app(_as_get(scope), receive, send)
 
     def _admit(self, scope: Scope, authority: str | None) -> None:
-        """Raises: PerdureError when the request may not come in."""
+        """Check a request.
+
+        Raises: PerdureError when it is rejected.
+        """
         headers = Headers(scope=scope)
         self._require_host(headers.getlist("host"), authority)
         if any(ord(character) < ord(" ") for character in scope["path"]):
-            raise NotFound("There is nothing at this path: it has a control character.")
+            raise NotFound("Unknown path: it has a control character.")
         query = scope["query_string"]
         if len(query) > LONGEST_QUERY:
             raise TooLarge(f"The query is longer than {LONGEST_QUERY:,} bytes.")
@@ -98,29 +104,29 @@ class Gate:
         self._require_origin(scope, headers, shown_by)
         for name in _SAID_ONCE:
             if len(headers.getlist(name)) > 1:
-                raise Invalid(f"The header {name} was given more than once.")
+                raise Invalid(f"The header {name} must not be repeated.")
 
     def _require_host(self, hosts: list[str], authority: str | None) -> None:
         names = hosts if authority is None else [*hosts, authority]
         if len(hosts) != 1 or any(name.lower() not in self._access.hosts for name in names):
-            raise Denied("This server does not answer under that name. Call it as the URL that it printed.")
+            raise Denied("Unknown Host header. Use the URL that the server printed, or add the name with --name.")
 
     def _authenticate(self, headers: Headers) -> Literal["bearer", "cookie"]:
-        given = headers.getlist("authorization")
-        if given:
-            scheme, _, token = given[0].partition(" ")
-            if len(given) > 1 or scheme.lower() != "bearer":
+        credentials = headers.getlist("authorization")
+        if credentials:
+            scheme, _, token = credentials[0].partition(" ")
+            if len(credentials) > 1 or scheme.lower() != "bearer":
                 raise NoToken("The header must be `Authorization: Bearer TOKEN`, once.")
             if self._access.token.matches(token.strip()):
                 return "bearer"
-            raise NoToken("The token is not the one of this home. `perdure token show` prints it.")
+            raise NoToken("Invalid token. `perdure token show` prints the token of this home.")
         sessions = _cookies(headers, self._access.cookie)
         session = next((value for value in sessions if self._access.sessions.is_open(value)), None)
         if session is not None:
             SESSION.set(session)
             return "cookie"
         raise NoToken(
-            "A token is needed: `Authorization: Bearer …`. `perdure token show` prints it; a browser logs in with the"
+            "Missing token: send `Authorization: Bearer …`. `perdure token show` prints it; a browser logs in with the"
             " URL that `perdure token url` prints."
         )
 
@@ -132,20 +138,20 @@ class Gate:
         origins = headers.getlist("origin")
         if is_upgrade or changes:
             if any(origin not in self._access.origins for origin in origins) or len(origins) > 1:
-                raise Denied("A page of another origin asks for this, and may not.")
+                raise Denied("Cross-origin request rejected.")
             if not origins and shown_by == "cookie":
                 raise Denied("With a cookie, the request needs an Origin header.")
         if shown_by == "cookie" and not is_upgrade and (changes or is_stream):
             if headers.get("sec-fetch-site") != "same-origin":
-                raise Denied("With a cookie, only our own pages may ask for this.")
+                raise Denied("With a cookie, only same-origin requests are allowed.")
             if changes and headers.get("x-perdure") != "1":
                 raise Denied("With a cookie, the header X-Perdure: 1 is needed.")
 
 
 def _origin_form(scope: Scope) -> tuple[Scope, str | None]:
-    """Return a request with its path alone, and the authority that its target names.
+    """Return a scope with the path only, and the authority of an absolute request target.
 
-    RFC 9112 has every server accept `GET http://host:port/path`; a proxy may send it.
+    RFC 9112 requires servers to accept `GET http://host:port/path`, which proxies may send.
     """
     target = scope.get("raw_path") or b""
     if target[: len(_SCHEME)].lower() != _SCHEME:
@@ -156,35 +162,35 @@ def _origin_form(scope: Scope) -> tuple[Scope, str | None]:
 
 
 def _ignore() -> None:
-    """Do nothing: the server that calls us does not count connections."""
+    """Do nothing, for servers that do not count connections."""
 
 
 def wants_stream(headers: Headers) -> bool:
-    """Tell whether events are asked for as they come."""
+    """Return whether the request accepts an event stream."""
     return any("text/event-stream" in text.lower() for text in headers.getlist("accept"))
 
 
 def _cookies(headers: Headers, name: str) -> list[str]:
-    """Return the values that cookies of a name have.
+    """Return the values of all cookies with a name.
 
-    Whatever else listens on this machine can set cookies that come to us too: in any spelling, and under our name. They
-    are neither read nor allowed to hide ours.
+    Other servers on this host can set cookies that browsers also send here, even with the same name. So malformed
+    cookies are skipped, and every value with the name is tried.
     """
     pairs = [pair.partition("=") for text in headers.getlist("cookie") for pair in text.split(";")]
     return [value.strip() for key, _, value in pairs if key.strip() == name][:_MOST_COOKIES]
 
 
-async def _checked_body(scope: Scope, receive: Receive) -> tuple[Scope, Receive]:
-    """Read the whole body, see that it is JSON that we can keep, and hand it on: as it came, and as its value.
+async def _read_body(scope: Scope, receive: Receive) -> tuple[Scope, Receive]:
+    """Read and parse the whole body; return a scope with the parsed value, and a receive function with the raw body.
 
-    The value is in a scope of its own: that of the server lives as long as the connection.
+    The scope is a copy, because that of the server lives as long as the connection.
 
     Raises: TooLarge; WrongType; BrokenJson; Invalid; _Gone.
     """
     headers = Headers(scope=scope)
     declared = headers.get("content-length", "")
     if declared.isdigit() and int(declared[:19]) > LARGEST_BODY:
-        raise _too_large()  # at once: what is declared may never come
+        raise _too_large()  # without waiting for a body that may never arrive
     body = await _whole_body(receive)
     if not body:
         return scope, _replayed(body, receive)
@@ -192,20 +198,20 @@ async def _checked_body(scope: Scope, receive: Receive) -> tuple[Scope, Receive]
     return {**scope, PARSED_BODY: await parse_json(body)}, _replayed(body, receive)
 
 
-def _require_json(given: list[str]) -> None:
-    """See that a body says it is JSON; UTF-8 is the only charset of JSON, and may be named.
+def _require_json(content_types: list[str]) -> None:
+    """Check that the media type is JSON; the charset, if any, must be UTF-8.
 
     Raises: WrongType
     """
-    if len(given) != 1:
+    if len(content_types) != 1:
         raise WrongType("The body must have one Content-Type: application/json.")
-    kind, *parameters = (part.strip().lower() for part in given[0].split(";"))
+    kind, *parameters = (part.strip().lower() for part in content_types[0].split(";"))
     if kind != "application/json":
-        raise WrongType(f"The body must be application/json; found {given[0][:80]!r}.")
+        raise WrongType(f"The body must be application/json, got {content_types[0][:80]!r}.")
     for parameter in parameters:
         name, _, value = (part.strip() for part in parameter.partition("="))
         if name == "charset" and value.strip('"') not in ("utf-8", "utf8"):
-            raise WrongType(f"The body must be UTF-8; found {given[0][:80]!r}.")
+            raise WrongType(f"The body must be UTF-8, got {content_types[0][:80]!r}.")
 
 
 def _too_large() -> TooLarge:
@@ -213,7 +219,7 @@ def _too_large() -> TooLarge:
 
 
 async def _whole_body(receive: Receive) -> bytes:
-    """Read a body; a slightly oversized one is read and discarded, so that the client receives the answer.
+    """Read a body; a slightly oversized one is read and discarded, so that the client receives the response.
 
     Raises: TooLarge; _Gone.
     """
@@ -235,52 +241,52 @@ async def _whole_body(receive: Receive) -> bytes:
 
 
 def _as_get(scope: Scope) -> Scope:
-    """Treat HEAD as GET: the HTTP server leaves out the body.
+    """Return a scope with GET for HEAD; the HTTP server omits the body.
 
-    Not of a stream, which has no end to wait for, and not of a login, which would use up its code.
+    This excludes streams, which do not end, and the login, which would spend its code.
     """
     is_head = scope["type"] == "http" and scope["method"] == "HEAD" and scope["path"] != "/login"
     return {**scope, "method": "GET"} if is_head and not wants_stream(Headers(scope=scope)) else scope
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    is_given = False
+    is_replayed = False
 
-    async def again() -> Message:
-        nonlocal is_given
-        if is_given:
+    async def receive_again() -> Message:
+        nonlocal is_replayed
+        if is_replayed:
             return await receive()
-        is_given = True
+        is_replayed = True
         return {"type": "http.request", "body": body, "more_body": False}
 
-    return again
+    return receive_again
 
 
-def _dressed(send: Send, asked: Asked, scope: Scope) -> Send:
-    """Add the headers that every answer has, and log it."""
+def _with_headers(send: Send, info: RequestInfo, scope: Scope) -> Send:
+    """Wrap `send` so that every response gets the common headers and is logged."""
 
-    async def dressed(message: Message) -> None:
+    async def send_with_headers(message: Message) -> None:
         kind = message["type"]
         if kind in ("http.response.start", "websocket.http.response.start"):
-            given = list(message.get("headers", []))
-            has = {name.lower() for name, _ in given}
-            given += [(name, value) for name, value in ON_EVERY_ANSWER.items() if name not in has]
-            given.append((b"x-request-id", asked.request_id.encode()))
-            message = {**message, "headers": given}
-            log_answer(asked, scope, message["status"])
+            headers = list(message.get("headers", []))
+            names = {name.lower() for name, _ in headers}
+            headers += [(name, value) for name, value in ON_EVERY_ANSWER.items() if name not in names]
+            headers.append((b"x-request-id", info.request_id.encode()))
+            message = {**message, "headers": headers}
+            log_answer(info, scope, message["status"])
         elif kind == "websocket.accept":
             message = {
                 **message,
-                "headers": [*message.get("headers", []), (b"x-request-id", asked.request_id.encode())],
+                "headers": [*message.get("headers", []), (b"x-request-id", info.request_id.encode())],
             }
-            log_answer(asked, scope, _SWITCHING)
+            log_answer(info, scope, _SWITCHING)
         await send(message)
 
-    return dressed
+    return send_with_headers
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send, response: Response) -> None:
-    """Answer before any handler has seen the request; a socket is not opened."""
+    """Reject a request or an upgrade before any handler sees it."""
     if scope["type"] == "websocket" and "websocket.http.response" not in scope.get("extensions", {}):
         await receive()
         await send({"type": "websocket.close", "code": 1008})

@@ -1,4 +1,4 @@
-"""What a server accepts: its token, the login sessions of its port, and the names that it answers to."""
+"""The access rules of a server: its token, login sessions, hosts and origins."""
 
 import hashlib
 import os
@@ -13,7 +13,7 @@ LOCAL = ("127.0.0.1", "localhost", "[::1]")
 _PORT_OF_HTTP = 80
 
 SESSION: ContextVar[str | None] = ContextVar("perdure_session", default=None)
-"""The login session that this request was authenticated by; None when it was the token."""
+"""The login session that authenticated this request; None for the token."""
 
 
 class ServerAccess:
@@ -25,7 +25,7 @@ class ServerAccess:
         plain = [name.lower() for name in names]
         without_port = plain if port == _PORT_OF_HTTP else []
         self.hosts = frozenset([f"{name}:{port}" for name in plain] + without_port)
-        """The names and addresses of this server, with the port; clients leave out that of HTTP."""
+        """The accepted Host headers: names and addresses with the port, which clients omit if it is 80."""
         self.origins = frozenset(f"http://{host}" for host in self.hosts)
         self.cookie = _cookie_name(home, port)
         self.token = CurrentToken(home)
@@ -33,6 +33,6 @@ class ServerAccess:
 
 
 def _cookie_name(home: Path, port: int) -> str:
-    """Return the name of the cookie, by port and home: cookies of other servers on this host are not replaced."""
+    """Return the name of the cookie, which has port and home, so that servers on one host do not share cookies."""
     tag = hashlib.sha256(os.fsencode(home.resolve())).hexdigest()[:8]
     return f"perdure_{port}_{tag}"

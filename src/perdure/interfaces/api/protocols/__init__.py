@@ -1,4 +1,4 @@
-"""The two protocols of uvicorn with limits: how long, how much and how often a client may keep the server busy.
+"""The HTTP and WebSocket protocols of uvicorn, with limits on the time, data and frequency of client requests.
 
-Modules here may import `gate`, `envelope`, `problems` and `lines`; nothing but `server` imports them.
+Modules here may import `auth`, `envelope`, `problems` and `connections`; only `server` imports them.
 """

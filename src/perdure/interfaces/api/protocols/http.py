@@ -1,4 +1,4 @@
-"""HTTP/1.1 of uvicorn and h11, with limits on what a client may send and on how long it may take."""
+"""HTTP/1.1 of uvicorn and h11, with limits on the size, parts and duration of requests."""
 
 import asyncio
 import re
@@ -10,7 +10,7 @@ from starlette.datastructures import Headers
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from perdure.errors import Unavailable
-from perdure.interfaces.api.auth.security_middleware import ON_TOKEN, wants_stream
+from perdure.interfaces.api.auth.security_middleware import CLIENT_LEFT, ON_TOKEN, wants_stream
 from perdure.interfaces.api.problems import BrokenRequest
 from perdure.interfaces.api.protocols.patience import Deadline, Farewell, Stall
 from perdure.interfaces.api.protocols.refusal import log, refusal
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from perdure.interfaces.api.protocols.config import Config
 
 READ_BYTES = 4 * 1024
-"""So much of a connection is read and parsed in one turn of the event loop; other connections come in between."""
+"""The maximum number of bytes read and parsed in one turn of the event loop, so that other connections get turns."""
 
 MOST_HEADERS = 100
-"""A request has at most this many headers: one of 4 bytes takes a hundred times that in memory."""
+"""The maximum number of headers of a request: a header of 4 bytes needs a hundred times that memory."""
 
 MOST_PARTS = 4096
 """Maximum number of chunks of a body: a chunk of one byte costs as much as one of a thousand."""
@@ -34,11 +34,11 @@ _RETRY_AFTER_S = 1
 
 
 class StrictConnection(h11.Connection):
-    """Rejects requests that two parsers could read in two ways, and bodies that come in too many parts.
+    """Rejects requests that two parsers could interpret differently, and bodies in too many parts.
 
-    h11 prefers Transfer-Encoding where a Content-Length stands beside it, merges equal Content-Lengths and unfolds
-    lines. A proxy in front of us may do otherwise, and take for the next request what we take for a body (request
-    smuggling); RFC 9112 lets a server reject all of these.
+    h11 prefers Transfer-Encoding to a Content-Length in the same request, merges equal Content-Lengths and unfolds
+    lines. A proxy in front of this server may interpret them differently, and see a second request in the body (request
+    smuggling). RFC 9112 allows a server to reject all of these.
     """
 
     def __init__(self, *given: Any) -> None:
@@ -67,24 +67,30 @@ class StrictConnection(h11.Connection):
 
 
 def _require_one_framing(head: bytes) -> None:
-    """Raises: h11.RemoteProtocolError when the end of the body is not said once and plainly."""
+    """Check that the length of the body is defined once and unambiguously.
+
+    Raises: h11.RemoteProtocolError
+    """
     if _FOLDED_LINE.search(head):
         raise h11.RemoteProtocolError("A header is folded over several lines.")
     framing = _FRAMING.findall(head)
     if len(framing) > 1:
-        raise h11.RemoteProtocolError("Content-Length and Transfer-Encoding may be given once, and not both.")
+        raise h11.RemoteProtocolError("Content-Length and Transfer-Encoding must not be repeated or combined.")
     for name, value in framing:
         if name.lower() == b"content-length" and not value.isdigit():
             raise h11.RemoteProtocolError("Content-Length is not a number.")
 
 
 def _require_plain_http_1_0(request: h11.Request) -> None:
-    """Raises: h11.RemoteProtocolError for headers that HTTP/1.0 does not have, and that its proxies ignore."""
+    """Check that a request of HTTP/1.0 has no headers that only exist in HTTP/1.1 and that its proxies ignore.
+
+    Raises: h11.RemoteProtocolError
+    """
     if any(name in (b"transfer-encoding", b"upgrade") for name, _ in request.headers):
         raise h11.RemoteProtocolError("Transfer-Encoding and Upgrade need HTTP/1.1.")
 
 
-class PatientHttp(H11Protocol):
+class TimeoutHttp(H11Protocol):
     """Ends a connection that does not send a whole request in time, or does not read its response."""
 
     config: "Config"
@@ -92,9 +98,12 @@ class PatientHttp(H11Protocol):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self.logger = log
-        self.access_log = False  # uvicorn derives it from its logger's level, which another package may have changed
+        self.access_log = (
+            False  # uvicorn derives it from the level of its logger, which another package may have changed
+        )
         self.conn = StrictConnection(h11.SERVER, DEFAULT_MAX_INCOMPLETE_EVENT_SIZE)
-        self.app_state = {**self.app_state, ON_TOKEN: self._trust}
+        self._client_left = asyncio.Event()
+        self.app_state = {**self.app_state, ON_TOKEN: self._trust, CLIENT_LEFT: self._client_left}
         self._is_half_closed = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -104,16 +113,17 @@ class PatientHttp(H11Protocol):
         self._request = Deadline(self.config.patience_s, transport.abort)
         self._request.begin()
         self._farewell = Farewell(transport)
-        if not self.config.connections.admit(transport):
+        if not self.config.connection_limit.admit(transport):
             full = Unavailable("Too many connections are open. Try again later.")
             transport.write(refusal(full, {b"retry-after": b"%d" % _RETRY_AFTER_S}))
             transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._client_left.set()
         self._request.call_off()
         self._stall.call_off()
         self._farewell.call_off()
-        self.config.connections.remove(self.transport)
+        self.config.connection_limit.remove(self.transport)
         super().connection_lost(exc)
         self._forget_request()
 
@@ -127,34 +137,35 @@ class PatientHttp(H11Protocol):
             self._request.call_off()
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Keep a connection whose client sends nothing more until its whole requests are answered.
+        """Keep a half-closed connection until its complete requests are answered.
 
-        Without that, a request would be carried out and not answered. A request that is not whole is dropped. So is a
-        stream, which has no end: most clients that leave one close both directions, which looks the same from here.
+        Otherwise a request would be executed without a response. An incomplete request is dropped. So is an event
+        stream, which does not end: most clients close both directions of it, which looks the same to the server.
         """
         self._is_half_closed = True
+        self._client_left.set()
         return self._is_answering() and not wants_stream(Headers(raw=self.headers))
 
     def _is_answering(self) -> bool:
-        """Tell whether a whole request has come that is not answered yet."""
+        """Return whether a complete request is not answered yet."""
         is_whole = self.conn.their_state in (h11.DONE, h11.MUST_CLOSE)
         return is_whole and self.cycle is not None and not self.cycle.response_complete
 
     def on_response_complete(self) -> None:
-        """Go on with the next request; after an answer that came before the body was whole, there is none.
+        """Continue with the next request, or end the connection if the response was sent before the body was complete.
 
-        The rest of the body is dropped unread: parsing what was refused already would be work for strangers.
+        The rest of such a body is discarded without parsing: the request was already rejected.
         """
         super().on_response_complete()
         if self._is_half_closed and not self._is_answering():
             self.transport.close()
         elif self.conn.their_state is h11.SEND_BODY and not self.transport.is_closing():
-            is_next = self.conn.our_state is h11.SEND_RESPONSE  # a pipelined request, of which a part has come
+            is_next = self.conn.our_state is h11.SEND_RESPONSE  # a part of a pipelined request has arrived
             end = self._request if is_next else self._farewell
             end.begin()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is not a request, in the form of every other problem."""
+        """Reject bytes that are not a request, with a problem as for any other error."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             self.transport.write(refusal(BrokenRequest(msg)))
             self._farewell.begin()
@@ -176,19 +187,19 @@ class PatientHttp(H11Protocol):
         self._stall.call_off()
 
     def end_closing(self) -> None:
-        """Watch a connection that is being closed: a peer that takes nothing would keep it open for ever."""
+        """Watch a closing connection: a peer that reads nothing would keep it open forever."""
         self._stall.begin()
 
     def _forget_request(self) -> None:
-        """Free what the last request holds, and this protocol with it.
+        """Free the memory of the last request.
 
-        uvicorn leaves the keep-alive timer running after a reset. The timer would keep the parsed headers for another
-        half minute, on a connection that no limit counts any more. References to ourselves would keep them until the
-        next garbage collection.
+        uvicorn leaves the keep-alive timer running after a reset, which would keep the parsed headers for another half
+        minute, on a connection that no limit counts any more. Reference cycles would keep them until the next garbage
+        collection.
         """
         self._unset_keepalive_if_required()
         self.cycle = self.scope = self.headers = None  # type: ignore[assignment]
         self.app_state = {}
 
     def _trust(self) -> None:
-        self.config.connections.trust(self.transport)
+        self.config.connection_limit.trust(self.transport)

@@ -1,11 +1,11 @@
-"""Deadlines: for a request that does not become whole, and for a peer that takes nothing of what was sent."""
+"""Timeouts of connections: for incomplete requests, and for peers that do not read."""
 
 import asyncio
 from collections.abc import Callable
 
 
 class Deadline:
-    """Calls a function after a time, unless it is called off before."""
+    """Calls a function after a time, unless it is cancelled before."""
 
     def __init__(self, after_s: float, then: Callable[[], None]) -> None:
         self._after_s = after_s
@@ -33,7 +33,7 @@ class Deadline:
 
 
 class Stall:
-    """Calls a function when the peer takes nothing of the write buffer for a time; a slow peer is kept."""
+    """Calls a function when the peer has read nothing from the write buffer for a time; a slow peer is kept."""
 
     def __init__(self, after_s: float, transport: asyncio.Transport, then: Callable[[], None]) -> None:
         self._transport = transport
@@ -42,7 +42,7 @@ class Stall:
         self._deadline = Deadline(after_s, self._look)
 
     def begin(self) -> None:
-        """Start to watch, if it is not watched."""
+        """Start watching, if not started."""
         if not self._deadline.is_running:
             self._left = self._transport.get_write_buffer_size()
             self._deadline.begin()
@@ -60,7 +60,7 @@ class Stall:
 
 
 def end_writing(transport: asyncio.Transport) -> bool:
-    """Send nothing after what was written; drop the connection and return False when the peer has reset it."""
+    """Close the writing side after the buffer; abort and return False if the peer has reset the connection."""
     try:
         transport.write_eof()
     except OSError:
@@ -70,14 +70,15 @@ def end_writing(transport: asyncio.Transport) -> bool:
 
 
 LINGER_S = 1.0
-"""So long a peer may go on sending after it was refused."""
+"""The time for which data of a rejected peer is read and discarded."""
 
 
 class Farewell:
-    """Ends a connection so that the peer can read the last answer, although it may still be sending.
+    """Ends a connection so that the peer can read the last response, although it may still be sending.
 
-    Closing at once would reset the connection when unread bytes have arrived, and the peer's system may then drop
-    the answer. We say that nothing more comes, drop what arrives, and close when the peer does or after a second.
+    Closing at once would reset the connection if unread bytes have arrived, and the peer's system could then drop the
+    response. Instead, the writing side is closed, arriving data is discarded, and the connection is closed when the
+    peer closes it or after a second.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:
@@ -85,12 +86,12 @@ class Farewell:
         self._deadline = Deadline(LINGER_S, transport.abort)
 
     def begin(self) -> None:
-        """Send nothing after what was written; a connection that the peer has reset is dropped."""
+        """Close the writing side; abort a connection that the peer has reset."""
         if end_writing(self._transport):
             self._deadline.begin()
 
     def call_off(self) -> None:
-        """The connection is closed."""
+        """Stop the timer, because the connection is closed."""
         self._deadline.call_off()
 
     @property
@@ -108,7 +109,7 @@ class Allowance:
         self._since_s = asyncio.get_running_loop().time()
 
     def take(self) -> bool:
-        """Count one; tell whether it was allowed."""
+        """Use one unit; return whether it was allowed."""
         now_s = asyncio.get_running_loop().time()
         self._left = min(self._at_once, self._left + (now_s - self._since_s) * self._per_second)
         self._since_s = now_s

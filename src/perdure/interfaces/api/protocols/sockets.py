@@ -1,4 +1,4 @@
-"""WebSocket of uvicorn and websockets, with limits on what a client may send and on how long it may take."""
+"""WebSocket of uvicorn and websockets, with limits on the frames and the duration of reads."""
 
 import asyncio
 from http import HTTPStatus
@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.frames import CloseCode, Frame
+from websockets.frames import CloseCode as StandardCode
+from websockets.frames import Frame
 from websockets.http11 import Request
 from websockets.protocol import OPEN
 
 from perdure.interfaces.api.auth.security_middleware import ON_TOKEN
-from perdure.interfaces.api.connections import Ending
+from perdure.interfaces.api.connections import CloseCode
 from perdure.interfaces.api.problems import BrokenRequest
 from perdure.interfaces.api.protocols.patience import LINGER_S, Allowance, Stall, end_writing
 from perdure.interfaces.api.protocols.refusal import log, refusal
@@ -24,14 +25,14 @@ MOST_FRAGMENTS = 1024
 
 CONTROL_FRAMES_AT_ONCE = 32
 CONTROL_FRAMES_PER_SECOND = 10.0
-"""Pings and pongs beyond these close the socket: a heartbeat needs one in some seconds."""
+"""The rate limit of pings and pongs; a socket that exceeds it is closed. A heartbeat needs one every few seconds."""
 
 _MOST_PATIENCE = 10
-"""A peer that has stalled, and reads again, has so much longer to take what was written for it."""
+"""The factor of the timeout for a stalled peer that starts to read again."""
 
 
-class PatientSocket(WebSocketsSansIOProtocol):
-    """Ends a socket whose peer takes nothing, or sends what is not a message or not a request for a socket."""
+class TimeoutSocket(WebSocketsSansIOProtocol):
+    """Ends a socket whose peer reads nothing, sends invalid frames, or did not send a handshake."""
 
     config: "Config"
 
@@ -50,18 +51,18 @@ class PatientSocket(WebSocketsSansIOProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stall.call_off()
         self._last_stall.call_off()
-        self.config.connections.remove(self.transport)
+        self.config.connection_limit.remove(self.transport)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._is_over:  # and the peer has not noticed yet
+        if self._is_over:  # the peer may not know yet
             return
         super().data_received(data)
-        if not self.handshake_initiated:  # it came whole, and could not be read
+        if not self.handshake_initiated:  # it is complete, but invalid
             self._refuse()
 
     def handle_connect(self, event: Request) -> None:
-        """Open a socket; what is not a request for one is answered like everything else."""
+        """Open a socket, or reject a request that is not a handshake."""
         if self.conn.accept(event).status_code == HTTPStatus.SWITCHING_PROTOCOLS:
             super().handle_connect(event)
         else:
@@ -73,9 +74,9 @@ class PatientSocket(WebSocketsSansIOProtocol):
         self.transport.close()
 
     def shutdown(self) -> None:
-        """Close because the server ends, with the code that says so; uvicorn would say that it starts again."""
+        """Close with the code of a shutdown; uvicorn would send the code of a restart."""
         if self.handshake_complete and not self.close_sent:
-            self._send_close(Ending.SHUTDOWN)
+            self._send_close(CloseCode.SHUTDOWN)
         super().shutdown()
 
     def pause_writing(self) -> None:
@@ -87,18 +88,18 @@ class PatientSocket(WebSocketsSansIOProtocol):
         self._stall.call_off()
 
     def end_closing(self) -> None:
-        """Watch a socket that is being closed: a peer that takes nothing would keep it open for ever."""
+        """Watch a closing socket: a peer that reads nothing would keep it open forever."""
         self._last_stall.begin()
 
     def keepalive_timeout(self) -> None:
-        """Close a socket whose ping was not answered; one that takes nothing has to read on from where it was."""
+        """Close a socket whose ping was not answered; with unread data, ask the client to reconnect and resync."""
         if self.transport.get_write_buffer_size():
             self._resync()
         else:
             super().keepalive_timeout()
 
     def handle_ping(self) -> None:
-        """Send an answer, unless too many answers already wait to be read."""
+        """Send a pong, unless too many unread pongs are buffered."""
         answer = self.conn.data_to_send()
         if self._may_control() and self.writable.is_set():
             self.transport.write(b"".join(answer))
@@ -108,11 +109,11 @@ class PatientSocket(WebSocketsSansIOProtocol):
             super().handle_pong(event)
 
     def _may_control(self) -> bool:
-        """Count a control frame; close the socket when there are too many."""
+        """Count a control frame and return whether it is allowed; close the socket if there are too many."""
         if self.close_sent:
             return False
         if not self._control.take():
-            self._fail(CloseCode.POLICY_VIOLATION, "too many control frames")
+            self._fail(StandardCode.POLICY_VIOLATION, "too many control frames")
             return False
         return True
 
@@ -120,24 +121,24 @@ class PatientSocket(WebSocketsSansIOProtocol):
         if len(self.frames) < MOST_FRAGMENTS:
             super().handle_cont(event)
         elif not self.close_sent:
-            self._fail(CloseCode.MESSAGE_TOO_BIG, f"more than {MOST_FRAGMENTS} fragments")
+            self._fail(StandardCode.MESSAGE_TOO_BIG, f"more than {MOST_FRAGMENTS} fragments")
 
     def send_receive_event_to_app(self) -> None:
-        """Hand a message on; a text that is not UTF-8 closes the socket, and is nothing that belongs into a log."""
+        """Pass a message on; close the socket for a text that is not UTF-8, without logging it."""
         if self.curr_msg_data_type == "text" and not self.close_sent:
             try:
                 b"".join(self.frames).decode()
             except UnicodeDecodeError:
                 self.frames = []
-                self._fail(CloseCode.INVALID_DATA, "the text is not UTF-8")
+                self._fail(StandardCode.INVALID_DATA, "the text is not UTF-8")
                 return
         super().send_receive_event_to_app()
 
     def handle_parser_exception(self) -> None:
-        """Close; what comes before the socket is open is not answered, because there is no socket yet."""
+        """Close after a protocol error; before the handshake, abort the connection without a response."""
         self.close_sent = self.handshake_complete = True
         if self.conn.close_sent is None:
-            self.queue.put_nowait({"type": "websocket.disconnect", "code": CloseCode.ABNORMAL_CLOSURE})
+            self.queue.put_nowait({"type": "websocket.disconnect", "code": StandardCode.ABNORMAL_CLOSURE})
             self.transport.abort()
             return
         self.queue.put_nowait({"type": "websocket.disconnect", "code": self.conn.close_sent.code})
@@ -145,9 +146,9 @@ class PatientSocket(WebSocketsSansIOProtocol):
         self._hang_up(LINGER_S)
 
     async def send(self, message: Any) -> None:
-        """Send, and return when the peer has taken most of it: nothing is made for a peer that does not read.
+        """Send, and return when the peer has read most of it, so that no data is produced for a slow peer.
 
-        A refusal is an end of the handshake too, which uvicorn would complain about.
+        A rejection also completes the handshake; otherwise uvicorn would report an error.
         """
         if self.close_sent and message["type"] == "websocket.send":
             raise ClientDisconnected
@@ -157,23 +158,23 @@ class PatientSocket(WebSocketsSansIOProtocol):
         await self.writable.wait()
 
     async def receive(self) -> Any:
-        """Return the next message; others have a turn between two messages of one socket."""
+        """Return the next message, after yielding to other tasks between two messages of one socket."""
         message = await super().receive()
         await asyncio.sleep(0)
         return message
 
     def _resync(self) -> None:
-        """Close a socket whose peer takes nothing; should it read again, it is told to connect again."""
+        """Close a socket whose peer reads nothing; if it reads again, the close code asks it to reconnect."""
         if self.close_sent or self.conn.state is not OPEN:
             self.transport.abort()
             return
-        self._send_close(Ending.RESYNC)
+        self._send_close(CloseCode.RESYNC)
         self.writable.set()
         self._last_stall.begin()
         self._hang_up(_MOST_PATIENCE * self.config.patience_s)
 
     def _hang_up(self, after_s: float) -> None:
-        """Send nothing after what was written, and drop what arrives, until the peer closes or a time is over.
+        """Close the writing side, and discard arriving data until the peer closes or a time is over.
 
         See Farewell. uvicorn leaves a connection open while it has a `close_timer`.
         """
@@ -182,15 +183,15 @@ class PatientSocket(WebSocketsSansIOProtocol):
             self.transport.resume_reading()
             self.close_timer = self.loop.call_later(after_s, self.transport.abort)
 
-    def _send_close(self, why: Ending) -> None:
+    def _send_close(self, why: CloseCode) -> None:
         self.queue.put_nowait({"type": "websocket.disconnect", "code": why})
         self.conn.send_close(why, why.name.lower())
         self.transport.write(b"".join(self.conn.data_to_send()))
         self.close_sent = True
 
-    def _fail(self, code: CloseCode, why: str) -> None:
+    def _fail(self, code: StandardCode, why: str) -> None:
         self.conn.fail(code, why)
         self.handle_parser_exception()
 
     def _trust(self) -> None:
-        self.config.connections.trust(self.transport)
+        self.config.connection_limit.trust(self.transport)

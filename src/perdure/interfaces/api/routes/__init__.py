@@ -1,1 +1,1 @@
-"""The routes: each turns a request into one call of a use case, and its result into an answer."""
+"""The routes: each turns a request into one call of a use case, and its result into a response."""

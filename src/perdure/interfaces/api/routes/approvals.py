@@ -1,4 +1,4 @@
-"""What waits for a person, over all goals."""
+"""The route for calls of all goals that wait for a person."""
 
 from fastapi import APIRouter
 from starlette.responses import Response
@@ -16,7 +16,7 @@ router = APIRouter(prefix="/approvals", tags=["approvals"], route_class=JsonRout
 
 @router.get("", operation_id="list_approvals", response_model=Page[Approval, PageMeta], responses=refusals(409))
 async def list_approvals(served: Served, limit: Limit = 50, cursor: Cursor = None) -> Response:
-    """List the calls that wait for a person to decide, those of the newest goal first."""
+    """List the calls that wait for a decision of a person, newest goal first."""
     place = from_cursor(cursor)
     after = None if place is None else Place.read(place)
     found, following = await listed(served.p.goals, limit=limit, after=after)

@@ -1,4 +1,4 @@
-"""Bots over HTTP: look at them, their files and their versions, take changes back, take them along, remove them."""
+"""The routes for bots, their files and their versions."""
 
 import binascii
 import re
@@ -9,6 +9,8 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
+from perdure.app.builder.names import require_bot_path, require_slug
+from perdure.app.builder.values import AssemblyResult
 from perdure.app.wire.resources.bots import (
     Bot,
     BotArchive,
@@ -20,10 +22,7 @@ from perdure.app.wire.resources.bots import (
     DeletedBot,
 )
 from perdure.app.wire.resources.builder import Assembly
-from perdure.bots.folder import require_bot_path
-from perdure.bots.slugs import require_slug
 from perdure.errors import Conflict, Invalid, NotFound
-from perdure.forge.assembly.assembly import AssemblyResult
 from perdure.interfaces.api.dependencies import (
     BASE,
     Called,
@@ -47,7 +46,10 @@ _ETAG = re.compile(r"[0-9]{1,9}(?:-[0-9a-f]{16})?")
 
 
 async def _known_slug(slug: str) -> str:  # async: else FastAPI asks a thread for it
-    """Raises: NotFound when it is not a slug, which names nothing."""
+    """Return the slug.
+
+    Raises: NotFound when it is not a valid slug.
+    """
     try:
         return require_slug(slug)
     except Invalid:
@@ -55,7 +57,10 @@ async def _known_slug(slug: str) -> str:  # async: else FastAPI asks a thread fo
 
 
 async def _known_name(name: str) -> str:
-    """Raises: NotFound when no bot has a file of that name; it is an id, and never becomes part of a path."""
+    """Return the name of a file of a bot; it is only used as an id, not as a path.
+
+    Raises: NotFound when no bot can have a file of that name.
+    """
     try:
         return require_bot_path(name)
     except Invalid:
@@ -63,30 +68,36 @@ async def _known_name(name: str) -> str:
 
 
 def _seen(if_match: str | None) -> list[str] | None:
-    """Return what a bot has to be like, one of several; None when it may be like anything.
+    """Return the accepted ETags of a bot; None if any is accepted.
 
-    Raises: Invalid when it cannot be read; Stale when no bot was ever like that.
+    Raises: Invalid when the header is malformed; Stale when it has no ETag of a bot.
     """
     tags = entity_tags(if_match)
     if tags is None:
         return None
     found = [tag for tag in tags if _ETAG.fullmatch(tag)]
     if not found:
-        raise Stale("If-Match lists no ETag that a bot could have.")
+        raise Stale("If-Match has no ETag of a bot.")
     return found
 
 
 def _slug_before(cursor: str | None) -> str | None:
-    """Raises: Invalid when it is not a cursor of a list of bots."""
+    """Return the slug that a cursor encodes.
+
+    Raises: Invalid when it is not a cursor of a list of bots.
+    """
     last = from_cursor(cursor)
     return None if last is None else require_slug(last)
 
 
 def _number_before(cursor: str | None) -> int | None:
-    """Raises: Invalid when it is not a cursor of a list of versions."""
+    """Return the version number that a cursor encodes.
+
+    Raises: Invalid when it is not a cursor of a list of versions.
+    """
     last = from_cursor(cursor)
     if last is not None and not re.fullmatch(r"[1-9][0-9]{0,8}", last):
-        raise Invalid("Unknown cursor: it is not from a list of versions. Leave it out to start at the beginning.")
+        raise Invalid("Unknown cursor: it is not from a list of versions. Omit it to start at the beginning.")
     return None if last is None else int(last)
 
 
@@ -103,20 +114,20 @@ async def list_bots(served: Served, limit: Limit = 50, cursor: Cursor = None) ->
 
 @router.post("", operation_id="import_bot", status_code=201, response_model=Envelope[Assembly])
 async def import_bot(body: ImportBody, served: Served, once: Called) -> Response:
-    """Make a new bot of an archive. An existing bot stays as it is. Nothing in the archive is run."""
+    """Create a new bot from an archive. Existing bots do not change. Nothing in the archive is run."""
     return _made(await served.p.bots.load_archive(_archive(body), once=once), status=201)
 
 
 @router.get("/{slug}", operation_id="get_bot", response_model=Envelope[Bot], responses=with_etag())
 async def show_bot(slug: Slug, served: Served) -> Response:
-    """Return a bot as its files on disk define it, with edits by hand and the prompt for the model."""
+    """Return a bot with its current files, the edits by hand, and the prompt for a model."""
     bot = await served.p.bots.whole(slug)
-    return reply(bot.wire(), links=_links(slug), headers={"ETag": f'"{bot.mark}"'})
+    return reply(bot.wire(), links=_links(slug), headers={"ETag": f'"{bot.etag}"'})
 
 
 @router.get("/{slug}/files/{name:path}", operation_id="get_bot_file", response_model=Envelope[BotFile])
 async def show_file(slug: Slug, name: Name, served: Served) -> Response:
-    """Return one file of a bot as it is on disk."""
+    """Return the current text of a file of a bot."""
     text = await served.p.bots.file(slug, name)
     data = {"name": name, "text": text, "sha256": sha256(text.encode()).hexdigest()}
     return reply(data, links={"self": f"{_HERE}/{slug}/files/{name}", "bot": f"{_HERE}/{slug}"})
@@ -124,7 +135,7 @@ async def show_file(slug: Slug, name: Name, served: Served) -> Response:
 
 @router.get("/{slug}/versions", operation_id="list_bot_versions", response_model=Page[BotVersion, PageMeta])
 async def list_versions(slug: Slug, served: Served, limit: Limit = 50, cursor: Cursor = None) -> Response:
-    """List the versions of a bot, the newest first."""
+    """List the versions of a bot, newest first."""
     versions = await served.p.bots.versions(slug, limit=limit + 1, before=_number_before(cursor))
     found = [version.wire() for version in versions]
     last = str(found[limit - 1]["number"]) if len(found) > limit else None
@@ -143,19 +154,19 @@ async def explain_line(
 
 @router.get("/{slug}/problems", operation_id="list_bot_problems", response_model=Envelope[BotProblems])
 async def list_problems(slug: Slug, served: Served) -> Response:
-    """Read all files of a bot, and return what is wrong with them."""
+    """Check all files of a bot, and return their problems."""
     return reply({"slug": slug, "problems": list(await served.p.bots.verify(slug))}, links=_links(slug))
 
 
 @router.post("/{slug}/rollback", operation_id="roll_back_bot", response_model=Envelope[Assembly])
 async def roll_back(slug: Slug, body: RollbackBody, served: Served, once: Called) -> Response:
-    """Make a bot what it was in an earlier version, as a new version. What was edited by hand is kept beside."""
+    """Restore an earlier version of a bot as a new version. Files that were edited by hand are kept as `NAME.old`."""
     return _made(await served.p.bots.rollback(slug, body.version, once=once))
 
 
 @router.get("/{slug}/archive", operation_id="export_bot", response_model=Envelope[BotArchive])
 async def export(slug: Slug, served: Served) -> Response:
-    """Return a bot, as it is on disk, as one file."""
+    """Return an archive of the current files of a bot."""
     data = await served.p.bots.export(slug)
     archive = {"slug": slug, "archive": b64encode(data).decode(), "sha256": sha256(data).hexdigest()}
     return reply(archive, links=_links(slug))
@@ -165,7 +176,7 @@ async def export(slug: Slug, served: Served) -> Response:
 async def delete_bot(
     slug: Slug,
     served: Served,
-    with_choices: Annotated[bool, Query(description="Remove what was chosen for it, too.")] = False,
+    with_choices: Annotated[bool, Query(description="Also delete its remembered choices.")] = False,
     if_match: IfMatch = None,
 ) -> Response:
     """Delete a bot with its files and all its versions. With `If-Match`, only if it is unchanged.
@@ -181,7 +192,7 @@ async def delete_bot(
 
 
 async def _delete_as_seen(served: Surface, slug: str, seen: list[str], *, with_choices: bool) -> None:
-    """Remove a bot that is like one of the tags.
+    """Delete a bot if its ETag is one of `seen`.
 
     Raises: Stale; NotFound.
     """
@@ -196,7 +207,10 @@ async def _delete_as_seen(served: Surface, slug: str, seen: list[str], *, with_c
 
 
 def _archive(body: ImportBody) -> bytes:
-    """Raises: Invalid when it is not in base64."""
+    """Return the bytes of an archive.
+
+    Raises: Invalid when it is not in base64.
+    """
     try:
         return b64decode(body.archive, validate=True)
     except (binascii.Error, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Forge over HTTP: begin an interview, answer, build the bot. A socket on the same session speaks to the same draft."""
+"""The routes for interviews of Forge; a socket of the same session works on the same draft."""
 
 import re
 from typing import Annotated
@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from perdure.app.builder.sessions import SessionView
+from perdure.app.builder.values import DraftPlace
 from perdure.app.wire.resources.bots import SkillCreation
 from perdure.app.wire.resources.builder import (
     Assembly,
@@ -20,7 +21,6 @@ from perdure.app.wire.resources.builder import (
     SessionChanges,
 )
 from perdure.errors import Conflict, Invalid, NotFound
-from perdure.forge.ports import DraftPlace
 from perdure.interfaces.api.dependencies import (
     BASE,
     Called,
@@ -58,7 +58,7 @@ _SESSIONS = f"{BASE}/builder/sessions"
 )
 async def begin(body: SessionBody, served: Served, once: Called) -> Response:
     """Start a session that builds a new bot."""
-    return _begun(await served.p.forge.start(body.description, body.mode, once=once))
+    return _begun(await served.p.forge.start(body.description, body.mode, engine=body.engine, once=once))
 
 
 @router.get(
@@ -70,9 +70,9 @@ async def begin(body: SessionBody, served: Served, once: Called) -> Response:
 async def show(
     session_id: str,
     served: Served,
-    prefix: Annotated[bool, Query(description="Accept the beginning of an id, too, if only one draft has it.")] = False,
+    prefix: Annotated[bool, Query(description="Also accept a unique prefix of an id.")] = False,
 ) -> Response:
-    """Return a session, with the turn that waits for an answer."""
+    """Return a session with its pending turn."""
     forge = served.p.forge
     return _whole(await forge.get(await forge.find(session_id) if prefix else session_id))
 
@@ -84,7 +84,7 @@ async def show(
     responses=refusals(410) | with_etag(),
 )
 async def resume(session_id: str, served: Served) -> Response:
-    """Return a session that is to be answered. Unlike `GET`, a change of a bot that was deleted is 404."""
+    """Return a session to continue. Unlike `GET`, this is 404 if the session changes a bot that was deleted."""
     return _whole(await served.p.forge.resume(session_id))
 
 
@@ -95,7 +95,7 @@ async def resume(session_id: str, served: Served) -> Response:
     responses=refusals(409, 410),
 )
 async def changes(session_id: str, served: Served) -> Response:
-    """Return what building the bot would change on disk. A session that is not ready is 409."""
+    """Return the changes of files that building the bot would make. A session that is not ready is 409."""
     return reply((await served.p.forge.changes(session_id)).wire(), links=_links(session_id))
 
 
@@ -109,7 +109,7 @@ async def answer(session_id: str, body: AnswerBody, served: Served, once: Called
     """Answer the pending turn and return the next one. An answer never builds the bot."""
     wanted = await _wanted(served, session_id, if_match)
     try:
-        session = await served.p.forge.answer(session_id, body.answer, wanted, once=once)
+        session = await served.p.forge.answer(session_id, body.answer, wanted, engine=body.engine, once=once)
     except Conflict as error:
         raise _stale(error, wanted) from error
     return reply(session.next_wire(), links=_links(session.session_id), headers=_etag(session))
@@ -141,11 +141,14 @@ async def assemble(
     responses=refusals(410) | with_etag(201),
 )
 async def reconfigure(session_id: str, body: ReconfigureBody, served: Served, once: Called) -> Response:
-    """Start a session that changes an existing bot (default: the bot that this session made).
+    """Start a session that changes an existing bot (default: the bot that this session built).
 
-    The session has the id of the path, or a new one if that session has made a bot.
+    The session has the id of the path, or a new id if that session has already built a bot.
     """
-    return _begun(await served.p.forge.reconfigure_from(session_id, body.bot_slug, body.description, once=once))
+    begun = await served.p.forge.reconfigure_from(
+        session_id, body.bot_slug, body.description, engine=body.engine, once=once
+    )
+    return _begun(begun)
 
 
 @router.post(
@@ -155,7 +158,7 @@ async def reconfigure(session_id: str, body: ReconfigureBody, served: Served, on
     responses=refusals(410),
 )
 async def create_skill(session_id: str, body: CreateSkillBody, served: Served, once: Called) -> Response:
-    """Create a skill, for all bots of the home, from a description. The same request again returns the same result."""
+    """Create a skill for the bots of the home from a description. Repeating the request returns the same result."""
     made = await served.p.forge.create_skill(session_id, body.skill_request.model_dump(), once=once)
     links = {"skill": f"{BASE}/skills/{made.skill.name}", "session": f"{_SESSIONS}/{session_id}"}
     return reply({"result": made.made()}, links=links)
@@ -168,7 +171,7 @@ async def create_skill(session_id: str, body: CreateSkillBody, served: Served, o
     responses=refusals(410),
 )
 async def delete(session_id: str, served: Served, if_match: IfMatch = None) -> Response:
-    """Delete a session that is not finished. With `If-Match`, only at that revision."""
+    """Delete an unfinished session. With `If-Match`, only at that revision."""
     wanted = await _wanted(served, session_id, if_match)
     try:
         await served.p.forge.delete(session_id, wanted)
@@ -179,7 +182,7 @@ async def delete(session_id: str, served: Served, if_match: IfMatch = None) -> R
 
 @router.get("/drafts", operation_id="list_drafts", response_model=Page[Draft, PageMeta])
 async def list_drafts(served: Served, limit: Limit = 50, cursor: Cursor = None) -> Response:
-    """List the sessions that are not finished, the most recently changed first."""
+    """List the unfinished sessions, last changed first."""
     found = await served.p.forge.drafts(limit=limit + 1, before=_place(from_cursor(cursor)))
     last = " ".join(map(str, found[limit - 1].summary.place)) if len(found) > limit else None
     return page([draft.wire() for draft in found[:limit]], last)
@@ -187,7 +190,7 @@ async def list_drafts(served: Served, limit: Limit = 50, cursor: Cursor = None) 
 
 @router.get("/choices", operation_id="list_choices", response_model=Page[PastChoice, PageMeta])
 async def list_choices(served: Served, limit: Limit = 50, cursor: Cursor = None) -> Response:
-    """List what was chosen for bots, the newest first. Suggestions are made from it."""
+    """List the choices made for bots, from which suggestions are derived, newest first."""
     found = await served.p.forge.choices(limit=limit + 1, before=_place(from_cursor(cursor)))
     last = " ".join(map(str, found[limit - 1].entry.place)) if len(found) > limit else None
     return page([choice.wire() for choice in found[:limit]], last)
@@ -195,19 +198,19 @@ async def list_choices(served: Served, limit: Limit = 50, cursor: Cursor = None)
 
 @router.delete("/choices", operation_id="clear_choices", response_model=Envelope[RemovedChoices])
 async def clear_choices(served: Served) -> Response:
-    """Remove all remembered choices. The bots stay as they are."""
+    """Delete all remembered choices. The bots do not change."""
     return reply({"removed": await served.p.forge.clear_choices()}, links={"choices": f"{BASE}/builder/choices"})
 
 
 @router.delete("/choices/{choice_id}", operation_id="remove_choice", response_model=Envelope[RemovedChoices])
 async def remove_choice(choice_id: str, served: Served) -> Response:
-    """Remove one remembered choice. The bot stays as it is."""
+    """Delete one remembered choice. The bot does not change."""
     await served.p.forge.remove_choice(choice_id)
     return reply({"removed": 1}, links={"choices": f"{BASE}/builder/choices"})
 
 
 def _place(text: str | None) -> DraftPlace | None:
-    """Return the place that a cursor held.
+    """Return the position that a cursor encodes.
 
     Raises: Invalid
     """
@@ -215,7 +218,7 @@ def _place(text: str | None) -> DraftPlace | None:
         return None
     updated_at_us, _, session_id = text.partition(" ")
     if not re.fullmatch("[0-9]{1,18}", updated_at_us):
-        raise Invalid("Unknown cursor: it is not from this list. Leave it out to start at the beginning.")
+        raise Invalid("Unknown cursor: it is not from this list. Omit it to start at the beginning.")
     return int(updated_at_us), session_id
 
 
@@ -228,7 +231,7 @@ def _begun(session: SessionView) -> Response:
 
 
 async def _wanted(served: Surface, session_id: str, if_match: str | None) -> int | None:
-    """Return the revision that a session must have; of several that would do, the one that it has.
+    """Return the revision that a session must have; if several are accepted, its current one.
 
     Raises: Invalid; Stale.
     """
@@ -238,12 +241,12 @@ async def _wanted(served: Surface, session_id: str, if_match: str | None) -> int
     try:
         current = (await served.p.forge.get(session_id)).revision
     except NotFound:
-        return revisions[0]  # the call itself says what became of the session
+        return revisions[0]  # the call itself reports the state of the session
     return current if current in revisions else revisions[0]
 
 
 def _stale(error: Conflict, wanted: int | None) -> Conflict:
-    """Tell a client that has said what it had seen that this is not there any more."""
+    """Return the error of a conditional request that found another revision."""
     if wanted is None or error.current is None:
         return error
     return Stale(error.detail, errors=error.errors, current=error.current)

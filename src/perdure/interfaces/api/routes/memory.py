@@ -1,4 +1,4 @@
-"""The memory over HTTP: add, update, list, find, look, forget."""
+"""The routes for memory records: add, update, find, show and delete them."""
 
 import re
 from collections.abc import Mapping
@@ -18,15 +18,16 @@ from perdure.app.wire.resources.memory import (
     SearchMatch,
     UpdatedRecord,
 )
+from perdure.app.wire.resources.parameters import RecordFilters
 from perdure.errors import Invalid
-from perdure.interfaces.api.dependencies import BASE, Called, Cursor, JsonRoute, Limit, Served
-from perdure.interfaces.api.envelope import ASKED, from_cursor, reply, to_cursor
+from perdure.interfaces.api.dependencies import BASE, Called, Cursor, Limit, Served
+from perdure.interfaces.api.disconnects import CancellableRoute
+from perdure.interfaces.api.envelope import REQUEST_INFO, from_cursor, reply, to_cursor
 from perdure.interfaces.api.schemas.envelopes import Envelope, Page
 from perdure.interfaces.api.schemas.memory import Changes, MatchesMeta, Record, RecordsBody
 from perdure.interfaces.api.schemas.problems import refusals
-from perdure.memory.query.parameters import RecordFilters
 
-router = APIRouter(prefix="/memory", tags=["memory"], route_class=JsonRoute)
+router = APIRouter(prefix="/memory", tags=["memory"], route_class=CancellableRoute)
 
 _RECORDS = f"{BASE}/memory/records"
 _LARGEST = 2**63 - 1
@@ -35,9 +36,11 @@ _DEEPEST = 10_000
 _BUDGET_MS = 50.0
 _LONGEST_BUDGET_MS = 10_000.0
 _MS_PER_PLACE = 0.5
-"""Each page finds those before it again, and has so much more time for each place that it begins after."""
+"""The additional time for each skipped match of a page: a page is found by searching all pages before it again."""
 
-Text = Annotated[str, Query(min_length=1, max_length=10_000, description="Words; never a query language.")]
+Text = Annotated[
+    str, Query(min_length=1, max_length=10_000, description="Words to find; they are not interpreted as search syntax.")
+]
 Repo = Annotated[str | None, Query(max_length=500, description="Records of this repository, or of none.")]
 Sha = Annotated[str, Query(min_length=1, max_length=200)]
 Type = Annotated[str, Query(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
@@ -47,11 +50,13 @@ Moment = Annotated[str | None, Query(max_length=100, description="ISO-8601, or s
 Part = Annotated[str, Query(min_length=1, max_length=1000)]
 Budget = Annotated[
     float,
-    Query(ge=1, le=_LONGEST_BUDGET_MS, description="Time limit in milliseconds; what was found by then is returned."),
+    Query(
+        ge=1, le=_LONGEST_BUDGET_MS, description="Time limit in milliseconds; the matches found by then are returned."
+    ),
 ]
 
 
-_NOT_ADDED: dict[str, Any] = {"model": Envelope[AddedRecord], "description": "Not added; `reason` says why."}
+_NOT_ADDED: dict[str, Any] = {"model": Envelope[AddedRecord], "description": "Not added, for the given `reason`."}
 
 
 @router.post(
@@ -62,9 +67,9 @@ _NOT_ADDED: dict[str, Any] = {"model": Envelope[AddedRecord], "description": "No
     responses={**refusals(410), 200: _NOT_ADDED},
 )
 async def add_record(record: Record, served: Served, once: Called) -> Response:
-    """Store a record, unless the same was stored within a day: 201, else 200. It is durable when this answers.
+    """Store a record durably (201), unless the same record was stored within a day (200).
 
-    Repeated with its key after the record was removed, it is 410.
+    Repeating the call with its key after the record was deleted is 410.
     """
     memory = served.p.memory
     answer = await (memory.add(record) if once is None else memory.add_once(record, once))
@@ -80,13 +85,15 @@ async def add_record(record: Record, served: Served, once: Called) -> Response:
     responses=refusals(409),
 )
 async def put_records(body: RecordsBody, served: Served) -> Response:
-    """Store several records under the ids that they have, with one write: all, or none when one is refused.
+    """Store several records under their own ids in one write: all of them, or none if one is rejected.
 
-    A repetition adds nothing: each record is a duplicate of itself.
+    A repetition adds nothing, because each record is then a duplicate.
     """
     for number, record in enumerate(body.records, start=1):
         if record.get("id") is None:
-            raise Invalid(f"Record {number}: it has no id, by which a repetition would be recognised. None was stored.")
+            raise Invalid(
+                f"Record {number} has no id, which is needed to recognise a repetition. No record was stored."
+            )
     memory = served.p.memory
     answers = await memory.add_many(body.records, dedupe=not body.again, skip_taken=body.only_new)
     return reply({"records": answers})
@@ -106,9 +113,9 @@ async def search_records(  # noqa: PLR0913 (each is a filter)
     cursor: Cursor = None,
     budget_ms: Budget = _BUDGET_MS,
 ) -> Response:
-    """Find records by words, the best match first; without a text, list the newest first, without a score.
+    """Find records by words, best match first; without `text`, list records, newest first, without a score.
 
-    `until` itself is not included. `meta.truncated` is true if the time was up before the end.
+    `until` is exclusive. `meta.truncated` is true if the time limit was reached.
     """
     after = _places_before(cursor)
     filters: RecordFilters = {"type": type, "source": source, "repo": repo, "since": since, "until": until}
@@ -130,7 +137,7 @@ async def show_record(
     record_id: str,
     served: Served,
     prefix: Annotated[
-        bool, Query(description="Accept the beginning of an id, too: six characters that only one record has.")
+        bool, Query(description="Also accept a unique prefix of an id, of at least six characters.")
     ] = False,
 ) -> Response:
     """Show a record."""
@@ -145,10 +152,10 @@ async def show_record(
     response_model=Envelope[UpdatedRecord],
 )
 async def update_record(record_id: str, changes: Changes, served: Served) -> Response:
-    """Store a record under a key, or in the place of the record with an id. What is current there is superseded.
+    """Store a record that supersedes the current record with a key or an id.
 
-    The new record takes over what is not given; null removes a value. The first record of a key needs a type. A
-    repetition changes nothing.
+    The new record inherits fields that are not specified; null removes a value. The first record of a key needs a type.
+    A repetition changes nothing.
     """
     answer = await served.p.memory.update(record_id, changes)
     known = answer.get("id") or answer.get("existing_id")
@@ -162,7 +169,7 @@ async def forget_record(record_id: str, served: Served) -> Response:
 
 
 @router.get("/related", operation_id="find_related_records", response_model=Page[RelatedMatch, MatchesMeta])
-async def related_records(  # noqa: PLR0913 (each is a way to find something)
+async def related_records(  # noqa: PLR0913 (each is a filter)
     served: Served,
     *,
     path: Annotated[list[Path] | None, Query(max_length=1000)] = None,
@@ -200,20 +207,20 @@ async def memory_status(served: Served) -> Response:
 
 
 def _link(record_id: str) -> str:
-    """Return the path of a record; an id may be any text, and is one step of the path whatever it looks like."""
+    """Return the path of a record; its id may be any text, and is escaped to one segment of the path."""
     step = quote(record_id, safe="")
     return f"{_RECORDS}/{step if step.strip('.') else step.replace('.', '%2E')}"
 
 
 def _places_before(cursor: str | None) -> int:
-    """Return how many matches were on the pages before.
+    """Return the number of matches on the pages before.
 
     Raises: Invalid when it is not a cursor of a list of matches.
     """
     last = from_cursor(cursor)
     found = re.fullmatch(r"after ([1-9][0-9]{0,4})", last or "")
     if last is not None and (found is None or int(found[1]) > _DEEPEST):
-        raise Invalid("Unknown cursor: it is not from a list of matches. Leave it out to start at the beginning.")
+        raise Invalid("Unknown cursor: it is not from a list of matches. Omit it to start at the beginning.")
     return 0 if found is None else int(found[1])
 
 
@@ -222,16 +229,16 @@ def _budget_ms(asked_ms: float, after: int) -> float:
 
 
 def _matches(found: Mapping[str, Any], after: int, limit: int) -> Response:
-    """Answer with one page of what was found, and with the way to the next if there is one."""
-    end, matches, asked = after + limit, found["matches"], ASKED.get()
+    """Return one page of matches, with a cursor for the next page if there is one."""
+    end, matches, info = after + limit, found["matches"], REQUEST_INFO.get()
     cursor = to_cursor(f"after {end}") if end < len(matches) and end <= _DEEPEST else None
-    links = {"self": asked.link()} | ({} if cursor is None else {"next": asked.link(cursor=cursor)})
+    links = {"self": info.link()} | ({} if cursor is None else {"next": info.link(cursor=cursor)})
     facts = {name: value for name, value in found.items() if name not in ("matches", "more")}
     return reply(matches[after:end], links=links, next_cursor=cursor, **facts, **_more(found, end))
 
 
 def _more(found: Mapping[str, Any], end: int) -> dict[str, Any]:
-    """Return what is known of the matches after a page; nothing when there are none."""
+    """Return the number of matches after a page; empty if there are none."""
     more = found.get("more", {"count": 0, "is_exact": True})
     count = more["count"] + max(len(found["matches"]) - end, 0)
     return {"more": {**more, "count": count}} if "more" in found or count else {}

@@ -1,4 +1,4 @@
-"""Models over HTTP: those that goals can ask, and trying one. Keys are stored where the home is, never over HTTP."""
+"""The routes for models: list them and test one. Keys are never stored over HTTP."""
 
 import asyncio
 
@@ -19,17 +19,17 @@ _HERE = f"{BASE}/models"
 
 @router.get("", operation_id="list_models", response_model=Page[Model, PageMeta])
 async def list_models(served: Served, limit: Limit = 50, cursor: Cursor = None) -> Response:
-    """List the models of the settings, then one of each well-known provider that has none there. None is asked."""
+    """List the configured models, then one example of each other well-known provider. No provider is called."""
     after = from_cursor(cursor)
     known = await asyncio.to_thread(served.p.models.list)
     names = [model["name"] for model in known]
     if after is not None and after not in names:
-        raise Invalid("This cursor is not one of the list of models. Leave it out to begin at the first.")
+        raise Invalid("Unknown cursor: it is not from a list of models. Omit it to start at the beginning.")
     rest = known if after is None else known[names.index(after) + 1 :]
     return page(rest[:limit], rest[limit - 1]["name"] if len(rest) > limit else None)
 
 
 @router.post("/test", operation_id="test_model", response_model=Envelope[TestedModel])
 async def try_model(body: TrialBody, served: Served) -> Response:
-    """Ask a model for one word, once. 503 says why it has not answered, and the command that fixes it."""
+    """Send one short request to a model. If the model does not answer, 503 has the reason and the next command."""
     return reply(await served.p.models.test(body.name), links={"models": _HERE})

@@ -1,4 +1,4 @@
-"""The health check, and the login and logout of browsers."""
+"""The routes for the health check, login, logout and the start page."""
 
 from typing import Annotated
 
@@ -27,7 +27,7 @@ further pages.</p>
 
 @router.get("/healthz", operation_id="check_health", response_model=Envelope[Health])
 async def healthz() -> Response:
-    """Report that the server answers."""
+    """Report that the server is running."""
     return reply({"status": "ok", "version": __version__})
 
 
@@ -35,12 +35,12 @@ async def healthz() -> Response:
 async def login(served: Served, code: Annotated[str, Query(min_length=1, max_length=200)]) -> Response:
     """Exchange a one-time code, which `perdure token url` prints, for a login session in a cookie.
 
-    The session lasts seven days. A session that the browser had here before ends.
+    The session lasts seven days. It replaces an earlier session of the browser.
     """
     access, token = served.access, served.access.token.read()
     if token is None or not spend_code(access.home, code, token):
         raise NoToken(
-            "This code is unknown, too old, used before, or was made under another token."
+            "This code is unknown, expired, already used, or was made for another token."
             " `perdure token url` prints a new one."
         )
     response = RedirectResponse("/", 303)
@@ -58,7 +58,7 @@ async def logout(served: Served) -> Response:
     session = SESSION.get()
     if session is not None:
         served.access.sessions.end(session)
-        served.lines.end_sessions(served.access.sessions.is_open)
+        served.connections.end_sessions(served.access.sessions.is_open)
         served.p.goals.feed.wake_all()
     response = reply({"logged_out": session is not None})
     response.delete_cookie(served.access.cookie, httponly=True, samesite="strict", path="/")

@@ -1,10 +1,10 @@
-"""Skills over HTTP: those that a bot can have, built in or made here."""
+"""The routes for skills, built-in ones and those of the home."""
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from perdure.app.builder.names import is_skill_name
 from perdure.app.wire.resources.bots import Skill, SkillSummary
-from perdure.bots.skills import is_skill_name
 from perdure.errors import Invalid
 from perdure.interfaces.api.dependencies import BASE, Cursor, JsonRoute, Limit, Served
 from perdure.interfaces.api.envelope import from_cursor, page, reply
@@ -20,7 +20,7 @@ async def list_skills(served: Served, limit: Limit = 50, cursor: Cursor = None) 
     """List the skills that a bot can have, by name."""
     after = from_cursor(cursor)
     if after is not None and not is_skill_name(after):
-        raise Invalid("Unknown cursor: it is not from a list of skills. Leave it out to start at the beginning.")
+        raise Invalid("Unknown cursor: it is not from a list of skills. Omit it to start at the beginning.")
     known = sorted((skill.wire() for skill in await served.p.skills.list()), key=lambda skill: str(skill["name"]))
     found = [skill for skill in known if skill["name"] > (after or "")]
     return page(found[:limit], found[limit - 1]["name"] if len(found) > limit else None)
@@ -28,6 +28,6 @@ async def list_skills(served: Served, limit: Limit = 50, cursor: Cursor = None) 
 
 @router.get("/{name}", operation_id="get_skill", response_model=Envelope[Skill])
 async def show_skill(name: str, served: Served) -> Response:
-    """Return a skill, with its instructions."""
+    """Return a skill with its instructions."""
     skill = await served.p.skills.get(name)
     return reply(skill.whole(), links={"self": f"{_HERE}/{skill.skill.name}"})

@@ -1,5 +1,5 @@
-"""What REST takes, one module for each noun, and the envelopes of what it sends.
+"""Request bodies, one module for each resource, and the envelopes of responses.
 
-The resources themselves are defined in `perdure.app.wire.resources`; the OpenAPI document is made of both. Nothing here
-imports a route.
+The resources themselves are defined in `perdure.app.wire.resources`; the OpenAPI document is generated from both.
+Modules here must not import routes.
 """

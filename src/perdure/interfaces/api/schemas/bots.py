@@ -1,4 +1,4 @@
-"""Bots: what a caller sends to change one, or to make one of an archive."""
+"""Request bodies for bots."""
 
 from typing import Annotated
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class RollbackBody(BaseModel):
-    """The version that the files of the bot become again."""
+    """The version to restore."""
 
     model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [{"version": 1}]})
     version: Annotated[int, Field(ge=1, le=999_999_999)]

@@ -1,12 +1,14 @@
-"""Sessions of the builder: what a caller sends to start, answer and finish one."""
+"""Request bodies for sessions of the builder."""
 
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
-from perdure.forge.answers import Back, Confirm, FreeText, OptionIndex, OptionIndexes
-from perdure.forge.config import BuilderConfig
+from perdure.app.builder.values import Back, BuilderConfig, Confirm, FreeText, OptionIndex, OptionIndexes
+from perdure.app.builder.vocabulary import EngineName
 from perdure.interfaces.api.schemas.envelopes import ReadBy
+
+_ENGINE = "Who leads the interview: `builtin` or `model` (default: the model, if one is configured)."
 
 
 class Answer(RootModel[OptionIndex | OptionIndexes | FreeText | Confirm | Back | Literal["back"]]):
@@ -21,11 +23,11 @@ class SessionBody(BaseModel):
     )
     description: Annotated[str, Field(max_length=100_000)]
     mode: Literal["bot"] = "bot"
-    engine: Literal["builtin"] = "builtin"
+    engine: Annotated[EngineName | None, Field(description=_ENGINE)] = None
 
 
 class AnswerBody(BaseModel):
-    """An answer to the pending turn, of the kind that the turn takes."""
+    """An answer to the pending turn, in a form that the turn accepts."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -33,10 +35,14 @@ class AnswerBody(BaseModel):
         json_schema_extra={"examples": [{"answer": {"option_index": 0}}, {"answer": {"free_text": "Ada"}}]},
     )
     answer: Annotated[Any, ReadBy(Answer)]
+    engine: Annotated[
+        EngineName | None,
+        Field(description="The engine that leads the session from this answer on (default: as before)."),
+    ] = None
 
 
 class AssembleBody(BaseModel):
-    """The whole config, edited or as `ready_to_assemble` shows it (default: as it shows it)."""
+    """The whole configuration, optionally edited (default: the one of `ready_to_assemble`)."""
 
     model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [{}]})
     config: Annotated[dict[str, Any], ReadBy(BuilderConfig)] | None = None
@@ -50,10 +56,11 @@ class ReconfigureBody(BaseModel):
     )
     bot_slug: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     description: Annotated[str, Field(max_length=10_000)] = ""
+    engine: Annotated[EngineName | None, Field(description=_ENGINE)] = None
 
 
 class SkillRequestBody(BaseModel):
-    """What a skill is for. Without `name` and `capabilities`, both are made from the description."""
+    """A description of a skill. `name` and `capabilities` default to values derived from the description."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     description: Annotated[str, Field(min_length=1, max_length=10_000)]

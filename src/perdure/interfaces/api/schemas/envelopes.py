@@ -14,9 +14,9 @@ M = TypeVar("M", bound="PageMeta")
 
 @dataclass(frozen=True)
 class ReadBy:
-    """Documents a value by the model of its form, and leaves it as it is: the use case reads it itself.
+    """Documents a value by a model without validating it: the use case validates it.
 
-    FastAPI validates Python values that it has read from JSON, so that only the Python half is ever run.
+    FastAPI validates Python values after parsing JSON, so only the Python schema is ever used for validation.
     """
 
     form: Any
@@ -27,7 +27,7 @@ class ReadBy:
 
 
 class Links(RootModel[dict[str, str]]):
-    """Paths of related resources, by relation."""
+    """The paths of related resources, by relation."""
 
 
 class PageMeta(Meta):
@@ -58,7 +58,7 @@ class Page(BaseModel, Generic[T, M]):
 
     @classmethod
     def model_parametrized_name(cls, params: tuple[Any, ...]) -> str:
-        """Name the schema after what is listed: `GoalPage`."""
+        """Name the schema after the listed resource: `GoalPage`."""
         return f"{params[0].__name__}Page"
 
 

@@ -1,23 +1,26 @@
-"""Goals: what a caller sends to start and steer one."""
+"""Request bodies for goals."""
 
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from perdure.app.goals.arguments.validate import LONGEST_REASON, MOST_TAGS, TAG
+from perdure.app.goals.arguments.limits import Limits
+from perdure.app.goals.arguments.policies import Verdict
+from perdure.app.goals.arguments.validate import LONGEST_MESSAGE, LONGEST_REASON, MOST_TAGS, TAG
 from perdure.app.wire.resources.vocabulary import PersonDecision
-from perdure.kernel.events import Limits
-from perdure.kernel.tool import Verdict
 
 LARGEST = 2**63 - 1
 Whole = Annotated[int, Field(ge=1, le=LARGEST)]
 Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+CommandLine = Annotated[str, Field(min_length=1, max_length=100_000)]
+MOST_WORDS = 10_000
+ModelText = Annotated[str, Field(min_length=1, max_length=500)]
 PolicyText = Annotated[str, Field(min_length=1, max_length=1000)]
 StepName = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
 class LimitsBody(BaseModel):
-    """How much a goal may use; a limit that is left out or null does not apply."""
+    """Limits of a goal; a limit that is omitted or null does not apply."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     iterations: Whole | None = None
@@ -26,7 +29,7 @@ class LimitsBody(BaseModel):
     seconds: Amount | None = None
 
     def as_limits(self) -> Limits:
-        """Return what the kernel counts by."""
+        """Return the limits for the kernel."""
         return Limits(self.iterations, self.tokens, self.usd, self.seconds)
 
 
@@ -42,7 +45,7 @@ class RuleBody(BaseModel):
 
 
 class PolicyBody(BaseModel):
-    """What judges the calls that a model decides: deny before ask before allow; a person is asked about the rest."""
+    """The policy for calls of a model. Deny takes precedence over ask, and ask over allow; the default is ask."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -55,36 +58,41 @@ class PolicyBody(BaseModel):
         },
     )
     preset: PolicyText = Field(default="ask", description="`ask` or `read-only`.")
-    rules: list[RuleBody] = Field(default=[], max_length=100, description="Rules beside those of the preset.")
-    yes: bool = Field(default=False, description="Approve what is only asked about; programs and changed files never.")
+    rules: list[RuleBody] = Field(default=[], max_length=100, description="Rules in addition to those of the preset.")
+    yes: bool = Field(
+        default=False, description="Approve calls that would be asked about, except programs and changes of files."
+    )
 
 
 class GoalBody(BaseModel):
-    """A goal to start: exactly one of `text`, `plan` and `flow`."""
+    """A goal to start: exactly one of `text`, `command`, `plan` and `flow`."""
 
     model_config = ConfigDict(
         extra="forbid",
         strict=True,
         json_schema_extra={
             "examples": [
-                {"text": "echo hello"},
+                {"text": "Summarise README.md in three sentences.", "model": "openai:gpt-5.4-mini"},
+                {"command": ["echo", "hello"]},
+                {"command": "echo hello | wc -c", "shell": True},
                 {"plan": "goal: two steps\nsteps:\n  - id: a\n    exec: echo one\n  - id: b\n    exec: echo two\n"},
             ]
         },
     )
-    text: (
-        Annotated[
-            str,
-            Field(min_length=1, max_length=100_000, description="A command line. A shell runs it if `shell` is true."),
-        ]
-        | None
-    ) = None
+    text: Annotated[str, Field(min_length=1, max_length=LONGEST_MESSAGE, description="What a model does.")] | None = (
+        None
+    )
+    command: Annotated[list[str], Field(min_length=1, max_length=MOST_WORDS)] | CommandLine | None = Field(
+        default=None,
+        description="A program with its arguments, passed on as given, or a command line, which a shell runs if `shell`"
+        " is true, else it is split into words.",
+    )
     plan: Annotated[str, Field(min_length=1, max_length=500_000, description="The text of a plan.")] | None = None
     flow: (
         Annotated[
             str,
             Field(
-                min_length=1, max_length=500, description="A flow, `module:function`, that the setting `flows` names."
+                min_length=1, max_length=500, description="A flow, `module:function`, that the setting `flows` allows."
             ),
         ]
         | None
@@ -93,41 +101,52 @@ class GoalBody(BaseModel):
         default=None, description="Arguments of the flow, by position or by name."
     )
     bot: Annotated[str, Field(min_length=1, max_length=100)] | None = None
+    model: ModelText | None = Field(
+        default=None,
+        description="The model for a text, as `provider:name`; default: that of the bot, or of the settings.",
+    )
     limits: LimitsBody = LimitsBody()
     tags: list[Annotated[str, Field(pattern=f"^{TAG}$")]] = Field(
         default=[],
         max_length=MOST_TAGS,
-        description="Labels to find the goal by, each once: letters, digits and `_.:/=@+-`, at most 64 characters.",
+        description="Unique tags for filters: letters, digits and `_.:/=@+-`, at most 64 characters each.",
         json_schema_extra={"uniqueItems": True},
     )
     shell: bool = False
     policy: PolicyBody | None = Field(
         default=None,
-        description="Judges the calls that a model decides, in every run of the goal; default: the setting `policy`.",
+        description="The policy for calls of a model, in every run of the goal (default: setting `policy`).",
     )
 
     @model_validator(mode="after")
     def _is_one(self) -> "GoalBody":
-        if sum(each is not None for each in (self.text, self.plan, self.flow)) != 1:
-            raise ValueError("expected exactly one of text, plan and flow")
+        if sum(each is not None for each in (self.text, self.command, self.plan, self.flow)) != 1:
+            raise ValueError("expected exactly one of text, command, plan and flow")
+        if self.model is not None and self.text is None:
+            raise ValueError("only a text has a model")
         if self.args is not None and self.flow is None:
             raise ValueError("only a flow takes args")
-        if self.shell and self.text is None:
-            raise ValueError("only a text is run by a shell")
+        if self.shell and not isinstance(self.command, str):
+            raise ValueError("only a command that is one line is run by a shell")
         return self
 
 
 class ResumeBody(BaseModel):
-    """Limits to raise."""
+    """Limits to raise, and another model."""
 
     model_config = ConfigDict(
-        extra="forbid", strict=True, json_schema_extra={"examples": [{}, {"limits": {"seconds": 600}}]}
+        extra="forbid",
+        strict=True,
+        json_schema_extra={"examples": [{}, {"limits": {"seconds": 600}}, {"model": "openai:gpt-5.4-mini"}]},
     )
     limits: LimitsBody = LimitsBody()
+    model: ModelText | None = Field(
+        default=None, description="The model of a goal for a model from now on; default: the model that it has."
+    )
 
 
 class RetryBody(BaseModel):
-    """Why a failed goal is retried, and limits to raise."""
+    """The reason of a retry, and limits to raise."""
 
     model_config = ConfigDict(
         extra="forbid", strict=True, json_schema_extra={"examples": [{}, {"reason": "the printer has paper again"}]}
@@ -135,12 +154,12 @@ class RetryBody(BaseModel):
     reason: Annotated[str, Field(min_length=1, max_length=LONGEST_REASON)] | None = None
     limits: LimitsBody = LimitsBody()
     policy: PolicyBody | None = Field(
-        default=None, description="Judges the calls that a model decides from then on; default: the policy of the goal."
+        default=None, description="The policy for calls of a model from now on (default: the policy of the goal)."
     )
 
 
 class ForkBody(BaseModel):
-    """Where to fork: exactly one of `at`, `before`, `after` and `before_message`."""
+    """The point of a fork: exactly one of `at`, `before`, `after` and `before_message`."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -150,6 +169,7 @@ class ForkBody(BaseModel):
                 {"at": 1},
                 {"before": "charge"},
                 {"after": "charge", "repeat": ["ship"], "take_key": True},
+                {"before_message": 4, "text": "Or in Python?"},
             ]
         },
     )
@@ -165,37 +185,46 @@ class ForkBody(BaseModel):
     )
     repeat: Annotated[list[StepName], Field(max_length=1000)] = Field(
         default=[],
-        description="Steps of effect `once` that may have happened and that the fork repeats, and steps of a cleanup"
-        " that it does not undo. Without this such a fork is 409.",
+        description="Steps with effect `once` that the fork may repeat although they may have happened, and steps of a"
+        " cleanup that it need not undo. A fork that needs this is 409 without it.",
     )
     take_key: bool = Field(
         default=False, description="Move the start key of the goal to the fork; a goal without one is 422."
     )
     policy: PolicyBody | None = Field(
-        default=None, description="Judges the calls that a model decides in the fork; default: the policy of the goal."
+        default=None, description="The policy for calls of a model in the fork (default: the policy of the goal)."
+    )
+    text: Annotated[str, Field(min_length=1, max_length=100_000)] | None = Field(
+        default=None, description="The first message to the fork of a conversation."
+    )
+    model: Annotated[str, Field(min_length=1, max_length=500)] | None = Field(
+        default=None, description="The model that answers in the fork of a conversation; default: that of the goal."
     )
 
     @model_validator(mode="after")
     def _is_one_place(self) -> "ForkBody":
         if sum(each is not None for each in (self.at, self.before, self.after, self.before_message)) != 1:
             raise ValueError("expected exactly one of at, before, after and before_message")
+        is_of_steps = self.before is not None or self.after is not None or bool(self.repeat) or self.take_key
+        if is_of_steps and (self.text is not None or self.model is not None):
+            raise ValueError("text and model are for conversations, which are forked at or before_message only")
         return self
 
 
 class CancelBody(BaseModel):
-    """How a goal is cancelled."""
+    """Options of a cancel."""
 
     model_config = ConfigDict(
         extra="forbid", strict=True, json_schema_extra={"examples": [{"reason": "The order was withdrawn."}]}
     )
     reason: Annotated[str, Field(min_length=1, max_length=LONGEST_REASON)] | None = Field(
-        default=None, description="Why, for the history."
+        default=None, description="The reason, recorded in the history."
     )
     now: bool = Field(default=False, description="End the goal without running the cleanup of its flow.")
 
 
 class DecisionBody(BaseModel):
-    """A decision about an open call. Without `call_id`, it is about the only call that it fits."""
+    """A decision on an open call. Without `call_id`, it applies to the only call that it fits."""
 
     model_config = ConfigDict(
         extra="forbid", strict=True, json_schema_extra={"examples": [{"decision": "answer", "value": "yes"}]}

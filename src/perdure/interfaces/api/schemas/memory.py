@@ -1,4 +1,4 @@
-"""Records of the memory as a caller sends them, and what describes a page of matches."""
+"""Request bodies for memory records, and the metadata of a page of matches."""
 
 from typing import Annotated, Any, Literal, NotRequired
 
@@ -20,7 +20,7 @@ _SOME_SEVERITY = r"^(critical|high|medium|low|unknown|fatal|error|warning|warn|i
 
 
 class RecordChanges(BaseModel):
-    """What an update changes. Other keys are kept."""
+    """Changes of a record. Additional keys are kept."""
 
     model_config = ConfigDict(extra="allow", json_schema_extra={"examples": [{"summary": "Since November."}]})
     type: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$", description="A lower-case word.")] | None = None
@@ -39,7 +39,7 @@ class RecordChanges(BaseModel):
 
 
 class RecordBody(BaseModel):
-    """A record to store. Other keys are kept. One that says nothing is rejected."""
+    """A record to store. Additional keys are kept. A record without content is rejected."""
 
     model_config = ConfigDict(extra="allow", json_schema_extra={"examples": [_EXAMPLE]})
     type: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$", description="A lower-case word.")]
@@ -65,36 +65,36 @@ class RecordBody(BaseModel):
 
 
 class RecordsBody(BaseModel):
-    """Records to store together: all, or none when one is refused."""
+    """Records to store together: all of them, or none if one is rejected."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"records": [{**_EXAMPLE, "id": "a1"}]}]})
     records: Annotated[
         list[Annotated[dict[str, Any], ReadBy(RecordBody)]],
-        Field(min_length=1, max_length=1000, description="Each needs an `id`, by which a repetition is recognised."),
+        Field(min_length=1, max_length=1000, description="Each needs an `id`, so that a repetition is recognised."),
     ]
-    again: bool = Field(default=False, description="Store also what was stored within a day.")
+    again: bool = Field(default=False, description="Store records even if the same was stored within a day.")
     only_new: bool = Field(
         default=False,
-        description="A record whose id is taken is a `duplicate` whatever it says, or `forgotten`; else it is 409.",
+        description="Skip a record whose id exists as `duplicate` or `forgotten`, instead of answering 409.",
     )
 
 
 Record = Annotated[
     dict[str, Any],
-    Body(examples=[_EXAMPLE], description="`type` is required. Other keys are kept."),
+    Body(examples=[_EXAMPLE], description="`type` is required. Additional keys are kept."),
     ReadBy(RecordBody),
 ]
 
 
 Changes = Annotated[
     dict[str, Any],
-    Body(examples=[{"summary": "Since November."}], description="Other keys are kept; null removes a value."),
+    Body(examples=[{"summary": "Since November."}], description="Additional keys are kept; null removes a value."),
     ReadBy(RecordChanges),
 ]
 
 
 class MatchesMeta(PageMeta):
-    """Describes a page of matches: `truncated` says that the time was up before all records were searched."""
+    """Describes a page of matches: `truncated` is true if the time limit was reached before the end of the search."""
 
     truncated: bool
     more: NotRequired[MoreMatches]

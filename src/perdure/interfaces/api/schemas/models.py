@@ -1,4 +1,4 @@
-"""Models: what a caller sends to try one."""
+"""Request bodies for models."""
 
 from typing import Annotated
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class TrialBody(BaseModel):
-    """The model to try, as provider:name (default: the default model)."""
+    """The model to test, as provider:name (default: the default model)."""
 
     model_config = ConfigDict(
         extra="forbid", strict=True, json_schema_extra={"examples": [{"name": "openai:gpt-4.1-mini"}]}

@@ -1,4 +1,4 @@
-"""Failures: which statuses a route can answer with."""
+"""Documentation of the failures of routes, by status."""
 
 from typing import Any
 
@@ -7,13 +7,13 @@ _DESCRIPTIONS = {
     401: "The token is missing or wrong.",
     403: "The request is not allowed.",
     404: "The resource does not exist.",
-    409: "The resource is in another state than the request needs, or a concurrent change came first.",
+    409: "The resource is not in the required state, or another change came first.",
     410: "The session is finished or the record was removed. `_links.bot` is the bot that the session built.",
     412: "The resource is not at the version that `If-Match` names.",
     413: "The body or the query is too large.",
     415: "The body is not `application/json`.",
     422: "The body or a parameter is invalid, or the idempotency key was used for another call.",
-    429: "A limit is reached. `Retry-After` says in how many seconds to retry.",
+    429: "A limit is reached. Retry after the number of seconds in `Retry-After`.",
     500: "Stored data is damaged, or the server failed.",
     503: "The database or another service does not answer. Retry later.",
 }
@@ -22,7 +22,7 @@ _HEADERS = {429: {"headers": {"Retry-After": {"description": "Seconds to wait.",
 
 
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Describe the failures of a route, by status."""
+    """Return the documentation of failures, by status."""
     content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
     return {
         status: {"description": _DESCRIPTIONS[status], "content": content, **_HEADERS.get(status, {})}

@@ -1,1 +1,1 @@
-"""The sockets: one loop each, with a bounded queue for clients that do not read."""
+"""The WebSocket endpoints; data is produced only as fast as the client reads."""

@@ -1,4 +1,4 @@
-"""The events of one goal, and the changes of all goals, as they come."""
+"""The sockets for live events of one goal and for changes of all goals."""
 
 import logging
 from collections.abc import AsyncIterator, Mapping
@@ -11,13 +11,15 @@ from perdure.app.change_feed.following import QUIET_S
 from perdure.app.change_feed.history_tail import PAGE_BYTES
 from perdure.app.change_feed.progress import Update
 from perdure.app.goals.arguments.validate import AfterEnd
+from perdure.app.goals.values import Event
+from perdure.app.wire.frames import frame_of
 from perdure.app.wire.resources.goals import Goal
 from perdure.errors import Damaged, NotFound, PerdureError
-from perdure.interfaces.api.connections import Ending, Line
+from perdure.interfaces.api.connections import CloseCode, LiveConnection
 from perdure.interfaces.api.dependencies import Served, Surface
-from perdure.interfaces.api.sockets.push import refuse, tell
-from perdure.interfaces.api.streams import progress_wire, updates
-from perdure.kernel.events import Event
+from perdure.interfaces.api.sockets.goal_commands import GoalCommands
+from perdure.interfaces.api.sockets.push import converse, refuse, tell
+from perdure.interfaces.api.streams import updates
 from perdure.statuses import Status
 
 if TYPE_CHECKING:
@@ -28,17 +30,22 @@ log = logging.getLogger(__name__)
 
 _PAGE = 200
 _MOST_TOLD = 500
-"""Number of goals whose last sent state is kept, so that an unchanged one is not sent again."""
+"""Number of goals whose last sent state is kept, so that an unchanged goal is not sent again."""
 
 
 @router.websocket("/ws/goals/{goal_id}")
 async def follow_goal(
-    socket: WebSocket, goal_id: str, served: Served, after_seq: Annotated[int, Query(ge=0, le=2**63 - 1)] = 0
+    socket: WebSocket,
+    goal_id: str,
+    served: Served,
+    after_seq: Annotated[int, Query(ge=0, le=2**63 - 1)] = 0,
+    deltas: Annotated[bool, Query()] = False,
 ) -> None:
-    """Send every event of a goal after a seq, once and in order, then those that come; close when it has ended.
+    """Send all events of a goal after a seq, and new ones, once and in order; close when the goal has ended.
 
-    Between the events comes what calls report that run in this server; nothing of that is stored. A seq that the goal
-    has not reached gets an error frame with `last_seq`, and the socket is closed with 4409.
+    Progress reports of calls that run in this server are sent between the events; they are not stored. For a seq that
+    the goal has not reached, an error frame with `last_seq` is sent, and the socket is closed with 4409. With
+    `deltas`, answers of a model are sent while they arrive. A client may send messages, stops and decisions.
     """
     try:
         goal = await served.p.goals.get(goal_id)
@@ -46,42 +53,45 @@ async def follow_goal(
         await refuse(socket, error)
         return
     await socket.accept()
-    with served.lines.open() as line:
-        await tell(socket, line, _events(served, line, goal.id, after_seq))
+    with served.connections.open() as connection:
+        frames = _events(served, connection, goal.id, after_seq, with_answers=deltas)
+        await converse(socket, connection, frames, GoalCommands(served, goal.id))
 
 
 @router.websocket("/ws/events")
 async def follow_all(socket: WebSocket, served: Served) -> None:
-    """Send the goals that have not ended, then every goal that changes, as it is then; no history."""
+    """Send all unfinished goals, then every goal after it changed; events are not sent."""
     await socket.accept()
-    with served.lines.open() as line:
-        await tell(socket, line, _changes(served, line))
+    with served.connections.open() as connection:
+        await tell(socket, connection, _changes(served, connection))
 
 
-async def _events(served: Surface, line: Line, goal_id: str, after: int) -> AsyncIterator[str]:
-    """Give the frames of a goal; a browser cannot read why an upgrade was refused, so that is a frame too."""
+async def _events(
+    served: Surface, connection: LiveConnection, goal_id: str, after: int, *, with_answers: bool
+) -> AsyncIterator[str]:
+    """Yield the frames of a goal; errors are frames, too, because a browser cannot read a rejected upgrade."""
     try:
-        async for found in updates(served, line, goal_id, after):
+        async for found in updates(served, connection, goal_id, after, with_answers=with_answers):
             for update in found:
                 yield _frame(update)
     except AfterEnd as error:
         yield _text({**_error(error), "last_seq": error.last_seq})
-        line.end(Ending.AFTER_END)
+        connection.end(CloseCode.AFTER_END)
     except Damaged as error:
-        log.warning("a socket of %s ends: %s", goal_id, error.detail)
+        log.warning("closing a socket of %s: %s", goal_id, error.detail)
         yield _text(_error(error))
-        line.end(Ending.DAMAGED)
+        connection.end(CloseCode.DAMAGED)
 
 
-async def _changes(served: Surface, line: Line) -> AsyncIterator[str]:
+async def _changes(served: Surface, connection: LiveConnection) -> AsyncIterator[str]:
     told: dict[str, int] = {}
     async with served.p.goals.feed.subscribe() as changes:
         async for goals in _unfinished_pages(served):
             yield _text({"type": "goals", "goals": goals})
-        while line.ending is None:
+        while connection.ending is None:
             changed = await changes.wait(QUIET_S)
             if changes.has_missed:
-                line.end(Ending.RESYNC)
+                connection.end(CloseCode.RESYNC)
                 return
             for goal_id in changed:
                 try:
@@ -97,7 +107,7 @@ async def _changes(served: Surface, line: Line) -> AsyncIterator[str]:
 
 
 async def _unfinished_pages(served: Surface) -> AsyncIterator[list[Goal]]:
-    """Give the goals that have not ended, in pages of a limited size; one page when there are none."""
+    """Yield the unfinished goals in pages of a limited size; at least one page, which may be empty."""
     page, size = list[Goal](), 0
     async for goal in _unfinished(served):
         page.append(goal)
@@ -119,11 +129,10 @@ async def _unfinished(served: Surface) -> AsyncIterator[Goal]:
 
 
 def _frame(update: Update) -> str:
-    """Return the frame of an event, with its payload exactly as it is stored, or that of progress."""
+    """Return the frame of an event, with its stored payload, or of a report."""
     if isinstance(update, Event):
         return f'{{"type":"event","event":{update.line()}}}'
-    progress: wire.ProgressFrame = {"type": "progress", **progress_wire(update)}
-    return _text(progress)
+    return _text(frame_of(update))
 
 
 def _error(error: PerdureError) -> "wire.ErrorFrame":

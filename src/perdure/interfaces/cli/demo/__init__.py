@@ -1,4 +1,4 @@
-"""`perdure demo`: a flow and a command are killed and resumed, a failed goal is retried, and a bot is made."""
+"""`perdure demo`: kills and resumes a flow and a command, retries a failed goal, and ends with a bot that answers."""
 
 import sys
 import tempfile
@@ -9,8 +9,8 @@ from typing import Any
 import typer
 
 from perdure.interfaces.cli.command import Options, command
-from perdure.interfaces.cli.command_result import Answer
-from perdure.interfaces.cli.demo import scenes
+from perdure.interfaces.cli.command_result import CommandResult
+from perdure.interfaces.cli.demo import answer, scenes
 from perdure.interfaces.cli.demo.shell import Shell
 from perdure.interfaces.cli.logs import keep_no_log
 
@@ -20,8 +20,8 @@ def register(app: typer.Typer) -> None:
     command(app, "demo")(demo)
 
 
-async def demo(options: Options) -> Answer:
-    """Kill a flow in a step and resume it, decide an unknown outcome, retry a failed goal, and make a bot.
+async def demo(options: Options) -> CommandResult:
+    """Kill and resume a flow, decide an unknown outcome, retry a failed goal, and make a bot that answers.
 
     Everything runs in a temporary home, which is removed afterwards.
     """
@@ -43,8 +43,9 @@ async def demo(options: Options) -> Answer:
             data["unknown"] = await scenes.decide_an_unknown_outcome(shell)
             data["retried"] = await scenes.retry_a_failed_goal(shell)
             data["forge"] = await interview.make_a_bot(shell)
+            data["answered"] = await answer.ask_the_bot(shell, data["forge"]["bot"])
         finally:
             await shell.close()
     data["seconds"] = round(time.monotonic() - begun_s, 1)
-    show(f"All of it was real, in {data['seconds']} s, in a temporary home. Now yours: perdure --help")
-    return Answer(data, exit_code=0 if scenes.is_right(data) else 1)
+    show(f"All commands really ran, in {data['seconds']} s, in a temporary home. Next: perdure --help")
+    return CommandResult(data, exit_code=0 if scenes.is_right(data) else 1)

@@ -1,4 +1,4 @@
-"""The last scene of the demo: an interview is killed on its terminal and resumed."""
+"""The scene of the demo about Forge: an interview is killed on its terminal and resumed."""
 
 import asyncio
 import contextlib
@@ -14,23 +14,23 @@ from typing import Any
 
 from perdure.app import Perdure, open_home
 from perdure.app.builder.sessions import SessionView
+from perdure.app.builder.values import ReadyToAssemble
 from perdure.errors import Unavailable
-from perdure.forge.turns import ReadyToAssemble
 from perdure.interfaces.cli.demo.shell import Shell
-from perdure.interfaces.cli.forge.asking import Suggested, headline
+from perdure.interfaces.cli.forge.askers import DefaultAnswers, pending_text
 
 WISH = "I want a coding assistant"
 NAME = "Ada"
 _TYPED = (NAME, "1", "1")
 _LINES = 5
-"""How much of the terminal is shown."""
+"""The number of shown lines of the terminal."""
 _TIMEOUT_S = 60.0
 _ASKS = "]:"
-"""What stands at the end of every question."""
+"""The end of every question."""
 
 
 async def make_a_bot(shell: Shell) -> dict[str, Any]:
-    """Begin an interview in a process of its own, kill that, resume it and make the bot.
+    """Start an interview in a child process, kill the process, resume the interview and build the bot.
 
     Raises: Unavailable when the interview ends before it can be killed.
     """
@@ -51,7 +51,7 @@ async def make_a_bot(shell: Shell) -> dict[str, Any]:
         session = await p.forge.get(draft.summary.session_id)
         end = await _to_the_end(p, session)
         result = await p.forge.assemble(session.session_id)
-    question = headline(session)
+    question = pending_text(session)
     shell.show(f"$ perdure new --resume {session.session_id} --yes")
     shell.show(f"{question}   (asked again)")
     shell.show(f"{result.bot_name} is ready after {end.question_count} questions: bots/{result.bot_slug}")
@@ -60,14 +60,14 @@ async def make_a_bot(shell: Shell) -> dict[str, Any]:
 
 
 async def _to_the_end(p: Perdure, session: SessionView) -> SessionView:
-    """Take what is suggested, as `--yes` does."""
+    """Answer with the defaults, as `--yes` does."""
     while not isinstance(session.turn, ReadyToAssemble):
-        session = await p.forge.answer(session.session_id, await Suggested().answer(session), session.revision)
+        session = await p.forge.answer(session.session_id, await DefaultAnswers().answer(session), session.revision)
     return session
 
 
 def _interview_and_kill(home: Path, environment: Mapping[str, str]) -> tuple[int, str]:
-    """Answer on a terminal until the program asks once more, and kill it; return its pid and what it showed last."""
+    """Answer questions on a terminal, and kill the program at a question; return its pid and its last output."""
     ours, its = pty.openpty()
     program = subprocess.Popen(
         [sys.executable, "-m", "perdure", "new", WISH, "--home", str(home)],
@@ -91,15 +91,15 @@ def _interview_and_kill(home: Path, environment: Mapping[str, str]) -> tuple[int
 
 
 def _until_asked(terminal: int) -> str:
-    """Read what a terminal shows until it asks something.
+    """Read the output of a terminal until a question is shown.
 
-    Raises: Unavailable when it never does.
+    Raises: Unavailable when no question is shown.
     """
     seen, deadline_s = b"", time.monotonic() + _TIMEOUT_S
     while not seen.rstrip().endswith(_ASKS.encode()):
         some = b""
         if select.select([terminal], [], [], max(deadline_s - time.monotonic(), 0))[0]:
-            with contextlib.suppress(OSError):  # Linux says so when the last writer has gone
+            with contextlib.suppress(OSError):  # Linux raises this after the last writer has closed the terminal
                 some = os.read(terminal, 65536)
         if not some:
             raise Unavailable(f"The interview ended before it could be killed: {seen.decode(errors='replace')[-1000:]}")

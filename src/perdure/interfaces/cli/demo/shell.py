@@ -1,4 +1,4 @@
-"""The terminal of the demo: runs commands in a temporary folder, shows them and what they print, and kills them."""
+"""The shell of the demo: runs commands in a temporary folder, prints them with their output, and kills them."""
 
 import asyncio
 import contextlib
@@ -38,7 +38,7 @@ class Shell:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """The environment of a command: the demo's home, and nothing that chooses another home or a database."""
+        """The environment of a command: the home of the demo, without variables that select another home."""
         ours = {name for definition in DEFINITIONS for name in definition.environment}
         kept = {name: value for name, value in os.environ.items() if name not in ours}
         return {**kept, "PERDURE_HOME": str(self._home), "COLUMNS": str(WIDTH - len(_INDENT)), "TERM": "dumb"}
@@ -49,7 +49,7 @@ class Shell:
         self._has_spoken = True
 
     def show(self, text: str) -> None:
-        """Show lines as a program would print them."""
+        """Show the output lines of a program, indented."""
         for line in text.rstrip().splitlines():
             indent = _INDENT + " " * (len(line) - len(line.lstrip()))
             if len(_INDENT + line) <= WIDTH:
@@ -62,7 +62,7 @@ class Shell:
         (self._work / name).write_text(text, encoding="utf-8")
 
     def ledger(self) -> list[str]:
-        """Return the lines that effects have written."""
+        """Return the lines that steps have written."""
         file = self._work / LEDGER
         return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
 
@@ -71,10 +71,10 @@ class Shell:
     ) -> tuple[int, str]:
         """Run a command, show it and its output, and return its exit code and output.
 
-        With `pick`, only the lines of the output that it is true for are shown.
+        With `pick`, only the lines for which it returns True are shown.
         """
         self.show(f"$ {shown or ' '.join((line, *arguments))}")
-        program = await self._start(line, arguments)
+        program = await self.start(line, *arguments)
         async with asyncio.timeout(_TIMEOUT_S):
             printed, _ = await program.communicate()
         self._running.discard(program)
@@ -88,7 +88,7 @@ class Shell:
 
         Raises: Unavailable when it ends without writing that line.
         """
-        program = await self._start(line, arguments)
+        program = await self.start(line, *arguments)
         self.show(f"$ {shown or ' '.join((line, *arguments))} &   # pid {program.pid}")
         try:
             async with asyncio.timeout(_TIMEOUT_S):
@@ -106,13 +106,14 @@ class Shell:
         return program.pid
 
     async def close(self) -> None:
-        """End what still runs."""
+        """Kill running commands."""
         for program in self._running:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(program.pid, signal.SIGKILL)
             await program.wait()
 
-    async def _start(self, line: str, arguments: tuple[str, ...]) -> asyncio.subprocess.Process:
+    async def start(self, line: str, *arguments: str) -> asyncio.subprocess.Process:
+        """Start a command in the work folder; `close` ends it, if it still runs."""
         name, *words = line.split()
         program = await asyncio.create_subprocess_exec(
             *_PROGRAMS[name],

@@ -1,12 +1,12 @@
-"""`perdure draft`: interviews that are not finished."""
+"""`perdure draft`: unfinished interviews."""
 
 from typing import Annotated
 
 import typer
 
 from perdure.interfaces.cli.command import Options, command
-from perdure.interfaces.cli.command_result import Answer, Table
-from perdure.interfaces.cli.confirm import require_sure
+from perdure.interfaces.cli.command_result import CommandResult, Table
+from perdure.interfaces.cli.confirm import require_confirmation
 from perdure.interfaces.cli.forge.new import Answers, Yes
 from perdure.interfaces.cli.remote import opened
 from perdure.interfaces.cli.remote.opened import builder_of
@@ -28,22 +28,22 @@ async def list_drafts(
     options: Options,
     *,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Maximum number of entries.")] = 50,
-) -> Answer:
-    """List the drafts, the newest change first."""
+) -> CommandResult:
+    """List the drafts, the last changed first."""
     drafts = [draft.wire() for draft in await opened.list_drafts(options, limit=limit)]
     rows = [
         [each["session_id"], each["phase"] or "damaged", each["updated_at"][:19], each["initial_description"]]
         for each in drafts
     ]
     parts: list[str | Table] = (
-        [Table(["draft", "phase", "changed (UTC)", "wish"], rows, whole=["draft"])] if rows else []
+        [Table(["draft", "phase", "changed (UTC)", "description"], rows, whole=["draft"])] if rows else []
     )
-    return Answer({"drafts": drafts}, parts or ["There are no drafts. `perdure new` begins one."])
+    return CommandResult({"drafts": drafts}, parts or ["There are no drafts. `perdure new` starts one."])
 
 
-async def show(options: Options, *, draft: SeenDraft) -> Answer:
-    """Show a draft: where it is, what was answered, and what is asked."""
-    from perdure.interfaces.cli.forge.asking import headline, offers
+async def show(options: Options, *, draft: SeenDraft) -> CommandResult:
+    """Show a draft: its phase, the answers, and the pending question."""
+    from perdure.interfaces.cli.forge.askers import describe_options, pending_text
 
     async with builder_of(options) as builder:
         session = await builder.interviews.get(await builder.drafts.find(draft))
@@ -51,30 +51,30 @@ async def show(options: Options, *, draft: SeenDraft) -> Answer:
         f"{session.initial_description}",
         f"{session.phase}, {session.question_count} answered, revision {session.revision}",
         *(f"  {each.asked} {each.answer}" for each in session.conversation),
-        f"Asked now: {headline(session)}",
-        *(f"  {each}" for each in offers(session)),
-        f"Go on: {exact(options, 'new', '--resume', session.session_id)}",
+        f"Pending question: {pending_text(session)}",
+        *(f"  {each}" for each in describe_options(session)),
+        f"Resume: {exact(options, 'new', '--resume', session.session_id)}",
     ]
-    return Answer(session.wire(), parts)
+    return CommandResult(session.wire(), parts)
 
 
-async def resume(options: Options, *, draft: Draft, answers: Answers = None, yes: Yes = False) -> Answer:
-    """Go on with a draft where it was left."""
-    from perdure.interfaces.cli.forge.interview import asker_for, interview
+async def resume(options: Options, *, draft: Draft, answers: Answers = None, yes: Yes = False) -> CommandResult:
+    """Resume a draft at its pending question."""
+    from perdure.interfaces.cli.forge.interview import asker_for, run_interview
 
     asker = asker_for(options, answers, is_content=yes)
     async with builder_of(options) as builder:
         session = await builder.drafts.resume(await builder.drafts.require_whole_id(draft))
-        return await interview(options, builder, session, asker)
+        return await run_interview(options, builder, session, asker)
 
 
 async def delete(
     options: Options, *, draft: Draft, yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False
-) -> Answer:
-    """Remove a draft, for good; asks on a terminal, needs --yes elsewhere."""
+) -> CommandResult:
+    """Delete a draft permanently. Asks for confirmation on a terminal; elsewhere, --yes is required."""
     async with builder_of(options) as builder:
         session_id = await builder.drafts.require_whole_id(draft)
         if not yes:
-            require_sure(options, f"draft {session_id}")
+            require_confirmation(options, f"draft {session_id}")
         await builder.interviews.delete(session_id)
-    return Answer({"deleted": True, "session_id": session_id}, [f"Deleted {session_id}."])
+    return CommandResult({"deleted": True, "session_id": session_id}, [f"Deleted {session_id}."])

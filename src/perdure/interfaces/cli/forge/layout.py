@@ -1,19 +1,16 @@
-"""What a preview of a bot shows, in rows."""
+"""The rows of a preview of a bot."""
 
 from collections.abc import Sequence
 
-from perdure.forge.config import BuilderConfig
-from perdure.forge.interview.finish import shown_model
-from perdure.forge.state import Exchange
-from perdure.forge.turns import Preview
+from perdure.app.builder.values import BuilderConfig, Exchange, Preview, shown_model
 
 _LONGEST = 240
 _EARLIER = {"focus": "focus", "audience": "readers", "output": "answers"}
-"""What earlier versions asked, and how it is called."""
+"""The slots of questions of earlier versions, and the titles of their rows."""
 
 
-def rows_of_preview(preview: Preview, conversation: Sequence[Exchange] = ()) -> list[tuple[str, str]]:
-    """Return what is known of a bot, each with its name, and what was answered that a preview has no field for."""
+def preview_rows(preview: Preview, conversation: Sequence[Exchange] = ()) -> list[tuple[str, str]]:
+    """Return titles and values of a preview, with the answers that the preview has no field for."""
     return [
         ("name", preview.name or ""),
         ("for", _short(preview.description or "")),
@@ -24,8 +21,8 @@ def rows_of_preview(preview: Preview, conversation: Sequence[Exchange] = ()) -> 
     ]
 
 
-def rows_of_config(config: BuilderConfig, conversation: Sequence[Exchange] = ()) -> list[tuple[str, str]]:
-    """Return what a bot will be, each with its name, and what was answered that is but a sentence of its purpose."""
+def config_rows(config: BuilderConfig, conversation: Sequence[Exchange] = ()) -> list[tuple[str, str]]:
+    """Return titles and values of a configuration, with the answers that are only part of the bot's purpose."""
     return [
         ("name", config.name),
         ("for", _short(config.description)),

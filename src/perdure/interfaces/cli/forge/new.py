@@ -1,4 +1,4 @@
-"""`perdure new`: an interview that ends with a bot."""
+"""`perdure new`: creates or changes a bot by an interview."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,14 +7,28 @@ import typer
 
 from perdure.errors import Invalid
 from perdure.interfaces.cli.command import Options, command
-from perdure.interfaces.cli.command_result import Answer
+from perdure.interfaces.cli.command_result import CommandResult
 from perdure.interfaces.cli.remote.opened import builder_of
 
 Description = Annotated[
-    str | None, typer.Argument(metavar="[TEXT]", help="What the bot is for; with --resume the whole id of a draft.")
+    str | None, typer.Argument(metavar="[TEXT]", help="Description of the bot; with --resume, the whole id of a draft.")
 ]
-Answers = Annotated[Path | None, typer.Option("--answers", metavar="FILE", help="A JSON list of answers, one a turn.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Take what is suggested, or the first option, and confirm.")]
+Answers = Annotated[
+    Path | None,
+    typer.Option("--answers", metavar="FILE", help="A file with a JSON list of answers, one for each question."),
+]
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="ENGINE",
+        help="Who leads the interview: builtin, or model (default: model, if one is configured).",
+    ),
+]
+Yes = Annotated[
+    bool,
+    typer.Option("--yes", "-y", help="Choose the suggested option of every question, else the first, and confirm."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -22,28 +36,38 @@ def register(app: typer.Typer) -> None:
     command(app, "new", server=True)(new)
 
 
-async def new(
+async def new(  # noqa: PLR0913 (each is an option of the command)
     options: Options,
     *,
     description: Description = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Resume a draft: the newest, or the one given.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Resume a draft: the newest, or the one named by TEXT.")
+    ] = False,
     reconfigure: Annotated[str | None, typer.Option("--reconfigure", metavar="SLUG", help="Change a bot.")] = None,
     answers: Answers = None,
+    engine: Engine = None,
     yes: Yes = False,
-) -> Answer:
-    """Say what you want, answer a few questions, and have a bot. Every answer is kept before the next question."""
-    from perdure.interfaces.cli.forge.interview import asker_for, draft_id, interview, wished
+) -> CommandResult:
+    """Describe a bot, answer a few questions, and create it. Every answer is stored before the next question."""
+    from perdure.interfaces.cli.forge.interview import (
+        asker_for,
+        find_draft_id,
+        require_engine,
+        run_interview,
+        start_interview,
+    )
 
+    require_engine(engine)
     if resume and reconfigure is not None:
-        raise Invalid("A draft is resumed, or a bot reconfigured; not both.")
+        raise Invalid("Use --resume or --reconfigure, not both.")
     asker = asker_for(options, answers, is_content=yes)
     async with builder_of(options) as builder:
         if resume:
-            session = await builder.drafts.resume(await draft_id(builder, description))
+            session = await builder.drafts.resume(await find_draft_id(builder, description))
         elif reconfigure is not None:
-            session = await builder.interviews.reconfigure(reconfigure, description=description or "")
+            session = await builder.interviews.reconfigure(reconfigure, description=description or "", engine=engine)
         elif description is not None:
-            session = await builder.interviews.start(description)
+            session = await builder.interviews.start(description, engine=engine)
         else:
-            session = await wished(builder, asker)
-        return await interview(options, builder, session, asker)
+            session = await start_interview(builder, asker, engine)
+        return await run_interview(options, builder, session, asker, engine)

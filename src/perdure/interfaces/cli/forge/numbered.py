@@ -3,17 +3,16 @@
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from perdure.app.builder.sessions import SessionView
+from perdure.app.builder.values import AskQuestion, Clarify, ReadyToAssemble, ShowPreview, explain_turn, is_help
+from perdure.app.builder.vocabulary import BuilderMode
 from perdure.errors import PerdureError
-from perdure.forge.answers import is_help
-from perdure.forge.interview.interview import explained
-from perdure.forge.turns import AskQuestion, Clarify, ReadyToAssemble, ShowPreview
-from perdure.forge.vocabulary import BuilderMode
-from perdure.interfaces.cli.forge.asking import Pending, Restart, first_choice, read_words, say, way_back
-from perdure.interfaces.cli.forge.layout import rows_of_config, rows_of_preview
-from perdure.interfaces.cli.forge.several import read_said
+from perdure.interfaces.cli.forge.askers import Pending, Restart, back_answer, default_option, print_text, read_typed
+from perdure.interfaces.cli.forge.layout import config_rows, preview_rows
+from perdure.interfaces.cli.forge.multiple_choice import read_stored_answer
 from perdure.interfaces.cli.output.terminal import wrapped_for
 from perdure.interfaces.cli.prompts.plain import read_line, read_number
 
@@ -25,112 +24,117 @@ class Numbered:
 
     def __init__(self) -> None:
         self._phase: str | None = None
-        self._has_begun = False
-        self._said: dict[str, str] = {}
-        """What was answered to each question, to show it when it is asked again."""
+        self._has_shown_recap = False
+        self._previous: dict[str, str] = {}
+        """The previous answer to each question, shown when the question is asked again."""
 
-    async def wish(self) -> str:
-        """See Asker.wish."""
+    async def ask_description(self) -> str:
+        """See Asker.ask_description."""
         return await read_line("What should your bot do?")
 
     async def answer(self, session: SessionView) -> Any:
         """See Asker.answer."""
-        self._begin(session)
+        self._show_recap(session)
         match session.turn:
             case AskQuestion() as turn:
                 return await self._choose(session, turn)
             case Clarify(message=message):
                 return {"free_text": await read_line(message)}
             case ShowPreview(preview=preview):
-                say("\nSo far", *_shown(rows_of_preview(preview, session.conversation)))
-                return await _confirm("Is that right?", session)
+                print_text("\nPreview", *_indented_rows(preview_rows(preview, session.conversation)))
+                return await _confirm("Is this correct?", session)
             case ReadyToAssemble(config=config):
-                say("\nReady to be built", *_shown(rows_of_config(config, session.conversation)))
+                print_text("\nReady to be built", *_indented_rows(config_rows(config, session.conversation)))
                 return await _confirm("Build it?", session)
 
-    def show(self, session: SessionView, texts: Sequence[str]) -> None:  # noqa: ARG002 (it is about the session)
+    def show(self, session: SessionView, texts: Sequence[str]) -> None:  # noqa: ARG002 (the texts describe the session)
         """See Asker.show."""
-        say(*texts)
+        print_text(*texts)
 
-    def refused(self, error: PerdureError, pending: Pending | None = None) -> None:  # noqa: ARG002 (it is asked again)
-        """See Asker.refused."""
-        say(error.detail)
+    def show_busy(self) -> AbstractContextManager[object]:
+        """See Asker.show_busy."""
+        print_text("Thinking …")
+        return nullcontext()
 
-    def _begin(self, session: SessionView) -> None:
-        """Remind a person who comes back of what was answered."""
-        if not self._has_begun and session.conversation:
-            say("Answered so far:", *(f"  {each.asked} {each.answer}" for each in session.conversation))
-        self._has_begun = True
-        self._said |= {each.question: each.answer for each in session.conversation}
+    def show_error(self, error: PerdureError, pending: Pending | None = None) -> None:  # noqa: ARG002 (the caller asks again)
+        """See Asker.show_error."""
+        print_text(error.detail)
+
+    def _show_recap(self, session: SessionView) -> None:
+        """Print the answers of a resumed session, once."""
+        if not self._has_shown_recap and session.conversation:
+            print_text("Answered so far:", *(f"  {each.asked} {each.answer}" for each in session.conversation))
+        self._has_shown_recap = True
+        self._previous |= {each.question: each.answer for each in session.conversation}
 
     async def _choose(self, session: SessionView, turn: AskQuestion) -> Any:
         if turn.phase_label != self._phase:
             self._phase = turn.phase_label
-            say("", self._phase)
-        first = first_choice(turn)
-        said_before = self._said.get(turn.question)
-        say(turn.question, *([f"  (your answer was: {said_before})"] if said_before else []))
+            print_text("", self._phase)
+        first = default_option(turn)
+        previous = self._previous.get(turn.question)
+        print_text(turn.question, *([f"  (your answer was: {previous})"] if previous else []))
         for number, option in enumerate(turn.options):
             hint = f" (suggested: {turn.suggestion.reason})" if turn.suggestion and number == first else ""
-            say(wrapped_for(f"  {number + 1}. {option.label}: {option.description}{hint}", sys.stderr))
+            print_text(wrapped_for(f"  {number + 1}. {option.label}: {option.description}{hint}", sys.stderr))
         numbers = "Numbers" if turn.multiple else "A number"
         own_words = ", your own words" if turn.allow_free_text else ""
-        usual, shown = _usual(turn, said_before)
+        default, shown = _default_answer(turn, previous)
         while True:
-            said = await read_line(f"{numbers}{own_words}, back or ? [{shown}]:")
-            if is_help(said):
-                say(explained(turn))
-            elif said == _BACK:
+            typed = await read_line(f"{numbers}{own_words}, back or ? [{shown}]:")
+            if is_help(typed):
+                print_text(explain_turn(turn))
+            elif typed == _BACK:
                 if (back := await self._back(session)) is not None:
                     return back
             else:
-                return _read(turn, said) if said else usual
+                return _parse_typed(turn, typed) if typed else default
 
     async def _back(self, session: SessionView) -> Any:
         """Return the answer that leads back; before the first answer, the description can be changed."""
-        back = way_back(session)
+        back = back_answer(session)
         if back is not None:
             return back
         if session.mode is not BuilderMode.BOT:
-            say("This is the first question.")
+            print_text("This is the first question.")
             return None
         text = await read_line(f"What should your bot do? [{session.initial_description}]")
         return Restart(text or session.initial_description)
 
 
-def _usual(turn: AskQuestion, said: str | None) -> tuple[Any, str]:
-    """Return what Enter answers, and how that is shown: what was said before, else what is suggested."""
-    if not said:
-        first = first_choice(turn)
+def _default_answer(turn: AskQuestion, previous: str | None) -> tuple[Any, str]:
+    """Return the answer that Enter sends, and its display: the previous answer, else the default option."""
+    if not previous:
+        first = default_option(turn)
         return {"option_index": first}, str(first + 1)
-    marked, own = read_said(turn, said)
+    marked, own = read_stored_answer(turn, previous)
     if own:
-        return {"free_text": said}, "your answer"
+        return {"free_text": previous}, "your answer"
     shown = ", ".join(str(at + 1) for at in marked)
     return ({"option_indexes": marked} if len(marked) > 1 else {"option_index": marked[0]}), shown
 
 
-def _read(turn: AskQuestion, said: str) -> Any:
-    if (chosen := read_number(said, len(turn.options))) is not None:
+def _parse_typed(turn: AskQuestion, typed: str) -> Any:
+    if (chosen := read_number(typed, len(turn.options))) is not None:
         return {"option_index": chosen}
-    several = [read_number(part, len(turn.options)) for part in re.split(r"[\s,]+", said.strip(", "))]
+    several = [read_number(part, len(turn.options)) for part in re.split(r"[\s,]+", typed.strip(", "))]
     numbers = list(dict.fromkeys(number for number in several if number is not None))
     if turn.multiple and None not in several:
         return {"option_indexes": numbers}
-    return read_words(turn, said)
+    return read_typed(turn, typed)
 
 
 async def _confirm(question: str, session: SessionView) -> Any:
     while True:
-        said = (await read_line(f"{question} yes, no, back or ? [yes]:")).lower()
-        if is_help(said):
-            say(explained(session.turn))
-        if said == _BACK:
-            return way_back(session) or {"confirm": False}
-        if said in ("", "y", "yes", "n", "no"):
-            return {"confirm": said in ("", "y", "yes")}
+        typed = (await read_line(f"{question} yes, no, back or ? [yes]:")).lower()
+        if is_help(typed):
+            print_text(explain_turn(session.turn))
+        if typed == _BACK:
+            return back_answer(session) or {"confirm": False}
+        if typed in ("", "y", "yes", "n", "no"):
+            return {"confirm": typed in ("", "y", "yes")}
 
 
-def _shown(rows: Sequence[tuple[str, str]]) -> list[str]:
+def _indented_rows(rows: Sequence[tuple[str, str]]) -> list[str]:
     indents = {name: "\n" + " " * len(f"  {name}: ") for name, _ in rows}
     return [f"  {name}: {value}".replace("\n", indents[name]) for name, value in rows if value]

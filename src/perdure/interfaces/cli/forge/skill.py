@@ -1,4 +1,4 @@
-"""`perdure skill`: the skills that a bot can have."""
+"""`perdure skill`: built-in skills and the skills of a home."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ import typer
 
 from perdure.errors import Invalid, NotFound
 from perdure.interfaces.cli.command import AT_HOME, Options, command
-from perdure.interfaces.cli.command_result import Answer, Table
+from perdure.interfaces.cli.command_result import CommandResult, Table
 from perdure.interfaces.cli.files import read_file
 from perdure.interfaces.cli.shell_hints import exact
 
@@ -24,73 +24,74 @@ def register(app: typer.Typer) -> None:
     command(app, "validate")(validate)
 
 
-async def list_skills(options: Options) -> Answer:
-    """List the skills that a bot can have: those that are built in, then those that were made here."""
+async def list_skills(options: Options) -> CommandResult:
+    """List the skills that a bot can have: the built-in ones, then those of this home."""
     from perdure.app.builder.skills import open_skills
 
     skills = [skill.wire() for skill in await open_skills(options.settings()).list()]
     rows = [[skill["name"], skill["origin"], skill["description"]] for skill in skills]
-    return Answer({"skills": skills}, [Table(["skill", "origin", "what it does"], rows, whole=["skill", "origin"])])
+    return CommandResult(
+        {"skills": skills}, [Table(["skill", "origin", "what it does"], rows, whole=["skill", "origin"])]
+    )
 
 
 async def show(
     options: Options,
     *,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The skill.")],
-) -> Answer:
-    """Show what a skill tells a bot."""
+) -> CommandResult:
+    """Show a skill with its instructions."""
     from perdure.app.builder.skills import open_skills
 
     found = await open_skills(options.settings()).get(name)
     skill = found.skill
-    return Answer(found.whole(), [f"{skill.name}: {skill.description}", "", skill.instructions])
+    return CommandResult(found.whole(), [f"{skill.name}: {skill.description}", "", skill.instructions])
 
 
 async def validate(
     options: Options,
     *,
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A SKILL.md, the folder that it lies in, or the name of a skill.")
+        Path, typer.Argument(metavar="FILE", help="A SKILL.md, the folder that contains it, or the name of a skill.")
     ],
-) -> Answer:
+) -> CommandResult:
     """Validate a file, or a skill of this home, against the Agent Skills format."""
-    from perdure.bots.documents import MAX_BYTES, decoded
-    from perdure.bots.skills import SKILL_FILE, parse_skill
+    from perdure.app.builder.skills import MAX_BYTES, SKILL_FILE, read_skill
 
-    if len(file.parts) == 1 and not os.path.lexists(file) and (known := await _known(options, str(file))):
+    if len(file.parts) == 1 and not os.path.lexists(file) and (known := await _validate_known(options, str(file))):
         return known
     path = file / SKILL_FILE if file.is_dir() else file
-    text = decoded(read_file(path, MAX_BYTES), str(path))
-    folder = Path(os.path.abspath(path)).parent.name if path.name == SKILL_FILE else None
-    skill = parse_skill(text, str(path), folder=folder)
-    return Answer({"name": skill.name, "description": skill.description}, [f"{path} is the skill {skill.name}."])
+    skill = read_skill(read_file(path, MAX_BYTES), path)
+    return CommandResult({"name": skill.name, "description": skill.description}, [f"{path} is the skill {skill.name}."])
 
 
-async def _known(options: Options, name: str) -> Answer | None:
-    """Validate a skill that this home knows by name; None when it knows none."""
+async def _validate_known(options: Options, name: str) -> CommandResult | None:
+    """Validate a skill by its name; None when the home has no skill of that name."""
+    from perdure.app.builder.names import is_skill_name
     from perdure.app.builder.skills import open_skills
-    from perdure.forge.config import SKILL_NAME  # it imports pydantic, which a list does not need
 
     try:
         skill = (await open_skills(options.settings()).get(name)).skill
     except (NotFound, Invalid) as error:
-        if isinstance(error, Invalid) and SKILL_NAME.fullmatch(name):
+        if isinstance(error, Invalid) and is_skill_name(name):
             raise
         return None
-    return Answer({"name": skill.name, "description": skill.description}, [f"{name} is the skill {skill.name}."])
+    return CommandResult({"name": skill.name, "description": skill.description}, [f"{name} is the skill {skill.name}."])
 
 
 async def create(
     options: Options,
     *,
-    description: Annotated[str, typer.Argument(metavar="TEXT", help="What the skill is for, and how it is done.")],
-    name: Annotated[str | None, typer.Option("--name", help="Its name (default: made from the text).")] = None,
+    description: Annotated[
+        str, typer.Argument(metavar="TEXT", help="The purpose of the skill, and how the task is done.")
+    ],
+    name: Annotated[str | None, typer.Option("--name", help="The name (default: derived from the text).")] = None,
     capability: Annotated[
         list[str] | None,
-        typer.Option("--capability", help="What it may use; repeatable (default: suggested from the text)."),
+        typer.Option("--capability", help="A capability; repeatable (default: derived from the text)."),
     ] = None,
-) -> Answer:
-    """Create a skill that every bot of the home can have. The same call again changes nothing."""
+) -> CommandResult:
+    """Create a skill for the bots of this home. Repeating the same call changes nothing."""
     from perdure.app.builder.skills import open_skills
 
     settings = options.settings()
@@ -100,11 +101,11 @@ async def create(
         )
     ).made()
     reasons = [f"  {each['name']}: {each['reason']}" for each in made["capabilities"]]
-    return Answer(
+    return CommandResult(
         made,
         [
             f"Created the skill {made['name']}: {settings.home / made['path']}",
-            *(["It may use:", *reasons] if reasons else ["It uses nothing beyond talking."]),
+            *(["Capabilities:", *reasons] if reasons else ["It needs no capabilities."]),
             f"Edit it: {exact(options, 'skill', 'edit', made['name'])}",
         ],
     )
@@ -115,29 +116,33 @@ async def edit(
     *,
     name: Annotated[str, typer.Argument(metavar="NAME", help="A skill of this home.")],
     file: Annotated[
-        Path | None, typer.Option("--file", "-f", metavar="FILE", help="Take this text instead of opening an editor.")
+        Path | None,
+        typer.Option(
+            "--file", "-f", metavar="FILE", help="Read the new text from this file instead of opening an editor."
+        ),
     ] = None,
-) -> Answer:
+) -> CommandResult:
     """Edit a skill in $VISUAL or $EDITOR, or from a file; the text is validated before it replaces the old one."""
-    from perdure.app.builder.skills import open_skills
-    from perdure.bots.documents import MAX_BYTES, decoded
+    from perdure.app.builder.skills import MAX_BYTES, decode_text, open_skills
 
     skills = open_skills(options.settings())
     before = await skills.text(name)
-    text = decoded(read_file(file, MAX_BYTES), str(file)) if file is not None else _edited(options, before, name)
+    text = decode_text(read_file(file, MAX_BYTES), str(file)) if file is not None else _edit_text(options, before, name)
     if text == before:
-        return Answer({"name": name, "changed": False}, [f"The skill {name} was not changed."])
+        return CommandResult({"name": name, "changed": False}, [f"The skill {name} was not changed."])
     found = await skills.edit(name, text, seen=before)
-    return Answer({**found.whole(), "changed": True}, [f"The skill {name} was changed; bots that have it keep theirs."])
+    return CommandResult(
+        {**found.whole(), "changed": True}, [f"The skill {name} was changed; existing bots keep their copy."]
+    )
 
 
-def _edited(options: Options, text: str, name: str) -> str:
-    """Let the person edit a text.
+def _edit_text(options: Options, text: str, name: str) -> str:
+    """Open the text in an editor, and return the edited text.
 
     Raises: Invalid when there is no terminal, or the editor fails.
     """
     if options.no_input or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise Invalid(f"There is no terminal to edit on. Give the new text: perdure skill edit {name} --file FILE.")
+        raise Invalid(f"There is no terminal for an editor. Pass the new text: perdure skill edit {name} --file FILE.")
     try:
         edited = click.edit(text, extension=".md", require_save=False)
     except click.ClickException as error:

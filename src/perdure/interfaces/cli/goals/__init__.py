@@ -1,1 +1,1 @@
-"""The commands for goals: run them, look at them, decide for them. May import app, kernel, minds and its own folder."""
+"""The commands for goals: run, show, decide, cancel, retry, fork. May import app and leaf modules."""

@@ -1,4 +1,4 @@
-"""One verb for several goals: chosen by filters, counted, confirmed, then done one by one."""
+"""Applies one verb to several goals: selects them by filters, asks for confirmation, then changes one after another."""
 
 import sys
 import time
@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from perdure.app import open_home
+from perdure.app.goals.arguments.policies import PolicySpec
 from perdure.app.goals.arguments.run_options import RunOptions
 from perdure.app.goals.goals import Goals
 from perdure.app.goals.updates.posts import CLEANING_UP
@@ -16,17 +17,22 @@ from perdure.app.wire.goal_view import GoalView
 from perdure.app.wire.resources.parameters import GoalFilters
 from perdure.errors import Conflict, Denied, Invalid, PerdureError
 from perdure.interfaces.cli.command import Options
-from perdure.interfaces.cli.command_result import Answer
-from perdure.interfaces.cli.confirm import can_ask, is_sure
+from perdure.interfaces.cli.command_result import CommandResult
+from perdure.interfaces.cli.confirm import ask_yes_no, can_ask
 from perdure.interfaces.cli.goals.display.listing import status_of
-from perdure.interfaces.cli.goals.filters import told
+from perdure.interfaces.cli.goals.filters import filter_text
 from perdure.interfaces.cli.goals.run_ui.flows import in_folder_of
 from perdure.interfaces.cli.output.terminal import MIN_COLUMNS, cut_to, one_line
 from perdure.interfaces.cli.output.times import short_moment
-from perdure.kernel.events import PolicySpec
 from perdure.statuses import FINAL
 
-All = Annotated[bool, typer.Option("--all", help="Without an id and without filters: all goals that it applies to.")]
+All = Annotated[
+    bool,
+    typer.Option(
+        "--all",
+        help="Instead of an id or filters: all goals that are unfinished (cancel), failed (retry), finished (delete).",
+    ),
+]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 _PAGE = 200
 _EXAMPLES = 5
@@ -35,29 +41,29 @@ _AGAIN = {"failed": "failed again"}
 _Groups = dict[str, list[dict[str, Any]]]
 
 Act = Callable[[Goals, GoalView], Awaitable[GoalView | None]]
-"""Does a verb to one goal, and returns it as it is then, or None when it is gone."""
+"""Applies a verb to one goal, and returns the changed goal, or None if it was deleted."""
 
 
 @dataclass(frozen=True)
 class Verb:
-    """Something that can be done to several goals."""
+    """An operation on several goals."""
 
     name: str
     done: str
-    """The participle of the name."""
+    """The past participle of the name, for reports."""
     applies_to: tuple[str, ...]
-    """The statuses that are meant when no status is given."""
+    """The default statuses, without --status."""
     act: Act
     is_run: bool = False
-    """Whether it runs a goal, which is then done, waits or has failed."""
+    """Whether it runs goals, which then are done, wait or have failed."""
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """What can become of a goal: the lists of the JSON form."""
+        """The possible results, which are the lists of the JSON form."""
         return ("done", "waiting", "failed", "refused") if self.is_run else ("done", "refused")
 
     def group_of(self, after: GoalView | None) -> str:
-        """Return the group of a goal that it was done to."""
+        """Return the group of a goal after the operation."""
         if not self.is_run or after is None or after.status == "done":
             return "done"
         return "failed" if after.is_final else "waiting"
@@ -96,16 +102,16 @@ def retry_verb(reason: str | None = None, policy: PolicySpec | None = None) -> V
     return Verb("retry", "retried", ("failed",), retry_one, is_run=True)
 
 
-def is_of_several(goal: str | None, filters: GoalFilters, *, is_all: bool, is_narrowed: bool = False) -> bool:
-    """Tell whether a command means several goals, not one.
+def selects_several(goal: str | None, filters: GoalFilters, *, is_all: bool, is_narrowed: bool = False) -> bool:
+    """Return whether a command means several goals, not one.
 
-    Raises: Invalid when it says both or nothing.
+    Raises: Invalid when it names one goal and also several, or neither.
     """
     is_chosen = bool(filters) or is_all or is_narrowed
     if goal is not None and is_chosen:
-        raise Invalid("Give the id of a goal, or filters (or --all) for several, not both.")
+        raise Invalid("Pass the id of a goal, or filters (or --all) for several, not both.")
     if goal is None and not is_chosen:
-        raise Invalid("Give the id of a goal, or filters such as --status; --all means all goals that it applies to.")
+        raise Invalid("Pass the id of a goal, or filters such as --status, or --all for all goals.")
     return goal is None
 
 
@@ -116,39 +122,38 @@ async def change_many(
     *,
     yes: bool,
     is_wanted: Callable[[GoalView], bool] = lambda _goal: True,
-) -> Answer:
-    """Do a verb to every goal that matches, one by one, and report what was done and what was refused.
+) -> CommandResult:
+    """Apply a verb to each matching goal in order, and report changed and rejected goals.
 
-    Exit 1 when one was refused or failed again. A goal whose state has changed since it was counted is refused.
+    Exit 1 if a goal was rejected or failed again. A goal whose state has changed since the confirmation is rejected.
 
-    Raises: Invalid when a person cannot be asked and `yes` is not given; Denied when the answer is no. Nothing is
-    changed then.
+    Raises: Invalid without `yes` and without a terminal; Denied when the answer is no. Nothing is changed then.
     """
     if options.server is not None:
-        raise Invalid("With a server, give the id of one goal; several are changed where the home is.")
+        raise Invalid("With a server, pass the id of one goal. Change several goals on the machine of the home.")
     async with open_home(options.settings(), debug=options.verbose) as p:
         found = [goal for goal in await _matching(p.goals, verb, filters) if is_wanted(goal)]
         if not found:
-            said = f"No goal to {verb.name} matches {told(filters)}." if filters else f"No goal to {verb.name}."
-            return Answer({group: [] for group in verb.groups}, [said])
+            note = f"No goal to {verb.name} matches {filter_text(filters)}." if filters else f"No goal to {verb.name}."
+            return CommandResult({group: [] for group in verb.groups}, [note])
         _confirm(options, verb, found, is_confirmed=yes)
-        groups = await _each(p.goals, verb, found)
+        groups = await _apply_to_each(p.goals, verb, found)
     is_wrong = bool(groups["refused"] or groups.get("failed"))
-    return Answer(dict(groups), [*map(one_line, _report(verb, groups))], exit_code=int(is_wrong))
+    return CommandResult(dict(groups), [*map(one_line, _report(verb, groups))], exit_code=int(is_wrong))
 
 
 def _report(verb: Verb, groups: _Groups) -> Iterator[str]:
-    """Say how many goals were changed, what became of them, and which were refused."""
+    """Yield the numbers of changed goals by result, and the rejected goals."""
     refused = groups["refused"]
     changed = {group: each for group, each in groups.items() if group != "refused" and each}
     if changed:
         counts = ", ".join(f"{len(each)} {_AGAIN.get(group, group)}" for group, each in changed.items())
-        said = f"{_count(sum(map(len, changed.values())))} {verb.done}"
-        yield f"{said}: {counts}." if verb.is_run else f"{said}."
+        total = f"{_count(sum(map(len, changed.values())))} {verb.done}"
+        yield f"{total}: {counts}." if verb.is_run else f"{total}."
     for group in ("waiting", "failed"):
         yield from (f"  {each['id']}  {each['detail']}" for each in changed.get(group, ()))
     if refused:
-        yield f"Refused: {_count(len(refused))}."
+        yield f"Rejected: {_count(len(refused))}."
     for each in refused:
         is_named = each["reason"].startswith(each["id"])
         yield f"  {each['reason']}" if is_named else f"  {each['id']}: {each['reason']}"
@@ -165,7 +170,7 @@ async def _matching(goals: Goals, verb: Verb, filters: GoalFilters) -> list[Goal
 
 
 def _confirm(options: Options, verb: Verb, found: Sequence[GoalView], *, is_confirmed: bool) -> None:
-    """Print how many goals are meant, with examples, and ask.
+    """Print the number of selected goals with examples, and ask for confirmation.
 
     Raises: Invalid; Denied.
     """
@@ -182,12 +187,12 @@ def _confirm(options: Options, verb: Verb, found: Sequence[GoalView], *, is_conf
     if is_confirmed:
         return
     if not can_ask(options):
-        raise Invalid(f"Nothing was {verb.done}: there is no terminal to ask for confirmation. Give --yes.")
-    if not is_sure(f"{verb.name.capitalize()} {_count(len(found))}?"):
+        raise Invalid(f"Nothing was {verb.done}: there is no terminal to ask for confirmation. Use --yes.")
+    if not ask_yes_no(f"{verb.name.capitalize()} {_count(len(found))}?"):
         raise Denied(f"Nothing was {verb.done}.")
 
 
-async def _each(goals: Goals, verb: Verb, found: Sequence[GoalView]) -> _Groups:
+async def _apply_to_each(goals: Goals, verb: Verb, found: Sequence[GoalView]) -> _Groups:
     groups: _Groups = {group: [] for group in verb.groups}
     for goal in found:
         try:
@@ -196,22 +201,25 @@ async def _each(goals: Goals, verb: Verb, found: Sequence[GoalView]) -> _Groups:
         except PerdureError as error:
             groups["refused"].append({"id": goal.id, "code": error.code, "reason": error.detail})
         else:
-            told = {"id": goal.id, "status": None if after is None else after.status}
+            entry = {"id": goal.id, "status": None if after is None else after.status}
             if verb.is_run and after is not None:
-                told["detail"] = _detail(after)
-            groups[verb.group_of(after)].append(told)
+                entry["detail"] = _detail(after)
+            groups[verb.group_of(after)].append(entry)
     return groups
 
 
 def _detail(goal: GoalView) -> str | None:
-    """Say why a goal failed or what it waits for; nothing of one that is done."""
+    """Return why a goal failed or what it waits for; None for a goal that is done."""
     if goal.status == "done":
         return None
     return goal.detail or goal.reason or status_of(goal, time.time_ns() // 1000)
 
 
 def _require_same(counted: GoalView, now: GoalView) -> None:
-    """Raises: Conflict when a goal is not as it was counted; the events of a running one are no change."""
+    """Compare a goal with its state at the confirmation; new events of a running goal are ignored.
+
+    Raises: Conflict when its state has changed.
+    """
     has_moved = not now.is_running and counted.summary.last_seq != now.summary.last_seq
     if counted.status != now.status or has_moved:
         change = f"was {counted.status}, is {now.status}" if counted.status != now.status else "has new events"
@@ -219,7 +227,7 @@ def _require_same(counted: GoalView, now: GoalView) -> None:
 
 
 def _aligned(rows: Iterable[Sequence[str]]) -> list[str]:
-    """Write rows as lines whose cells begin at the same columns."""
+    """Return rows as lines with aligned columns."""
     shown = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(map(len, cells)) for cells in zip(*shown, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in shown]

@@ -1,4 +1,4 @@
-"""`perdure goal cancel | approve | deny | answer | decide | signal`: record a decision, then resume if asked."""
+"""`perdure goal cancel | approve | deny | answer | decide | signal`: record a decision, and resume with --resume."""
 
 import sys
 from collections.abc import Awaitable, Callable
@@ -7,49 +7,53 @@ from typing import Annotated
 
 import typer
 
+from perdure.app.goals.arguments.limits import Limits
 from perdure.app.goals.goals import Goals
+from perdure.app.goals.updates.decisions import TooLate, choose
 from perdure.app.goals.updates.posts import CLEANING_UP
+from perdure.app.goals.values import CallState, GoalState, RunResult, ToolCall, is_of_script, run_again
 from perdure.app.wire.goal_view import GoalView
 from perdure.app.wire.next_commands import DECISIONS
 from perdure.app.wire.resources.parameters import GoalFilters
 from perdure.errors import Conflict, Denied, Invalid, PerdureError
 from perdure.interfaces.cli.command import Options, command
-from perdure.interfaces.cli.command_result import Answer
+from perdure.interfaces.cli.command_result import CommandResult
 from perdure.interfaces.cli.completion import complete_calls
-from perdure.interfaces.cli.confirm import can_ask, is_sure
-from perdure.interfaces.cli.goals.bulk import All, Yes, cancel_verb, change_many, is_of_several
-from perdure.interfaces.cli.goals.display.hints import next_lines, pasted, shown_call
+from perdure.interfaces.cli.confirm import ask_yes_no, can_ask
+from perdure.interfaces.cli.goals.bulk import All, Yes, cancel_verb, change_many, selects_several
+from perdure.interfaces.cli.goals.display.hints import call_text, next_lines, pasteable_command
 from perdure.interfaces.cli.goals.display.timeline import headline
 from perdure.interfaces.cli.goals.filters import OF_SEVERAL, with_filters
-from perdure.interfaces.cli.goals.flags import Goal, MaybeGoal, Resume, filled
-from perdure.interfaces.cli.goals.run_ui.flows import from_json, in_folder_of, prints_aside, require_code, resume_run
-from perdure.interfaces.cli.goals.run_ui.run_ui import Showing, Stage, staged
+from perdure.interfaces.cli.goals.flags import Goal, MaybeGoal, Resume, require_id
+from perdure.interfaces.cli.goals.run_ui.flows import (
+    in_folder_of,
+    read_json_option,
+    redirect_prints,
+    require_code,
+    resume_run,
+)
+from perdure.interfaces.cli.goals.run_ui.run_ui import RunUi, Showing, run_goal
 from perdure.interfaces.cli.output.terminal import one_line
 from perdure.interfaces.cli.remote.opened import goals_of
 from perdure.interfaces.cli.remote.ports.goals import GoalPorts
 from perdure.interfaces.cli.shell_hints import exact
-from perdure.kernel.calls.decisions import TooLate, choose
-from perdure.kernel.events import Limits, ToolCall
-from perdure.kernel.fold import GoalState
-from perdure.kernel.history.call_state import CallState
-from perdure.kernel.loop import RunResult
-from perdure.minds.flow.scripts import is_of_script, run_again
 
 Act = Callable[[GoalPorts], Awaitable[GoalView]]
 AnyCall = Annotated[
     str | None,
     typer.Argument(
         metavar="CALL",
-        help="The call; may be left out when only one fits.",
-        callback=filled,
+        help="The call; optional if only one is possible.",
+        callback=require_id,
         autocompletion=complete_calls,
     ),
 ]
 
 Reason = Annotated[
-    str | None, typer.Option("--reason", metavar="TEXT", help="Why it is cancelled; recorded in the history.")
+    str | None,
+    typer.Option("--reason", metavar="TEXT", help="The reason of the cancellation, recorded in the history."),
 ]
-Now = Annotated[bool, typer.Option("--now", help="End it without running the cleanup of its flow.")]
+Now = Annotated[bool, typer.Option("--now", help="Cancel without running the cleanup of the flow.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -69,29 +73,28 @@ async def cancel(  # noqa: PLR0913 (each is an option of the command)
     yes: Yes = False,
     reason: Reason = None,
     now: Now = False,
-) -> Answer:
+) -> CommandResult:
     """Cancel a goal, or all goals that match the filters, and wait until each has ended.
 
-    The worker that runs a goal ends the steps that it has started. The flow of a goal with cleanup runs its `finally`
-    blocks first, here if no worker runs the goal; a second cancel, or --now, ends it at once. Several goals are counted
-    and confirmed first.
+    The worker of a goal ends its running steps. A flow with cleanup first runs its `finally` blocks, in this process
+    if no worker runs the goal; a second cancel, or --now, ends it at once. Several goals need a confirmation.
     """
-    if is_of_several(goal, filters, is_all=all_) or goal is None:
+    if selects_several(goal, filters, is_all=all_) or goal is None:
         return await change_many(options, cancel_verb(reason, now=now), filters, yes=yes)
     async with goals_of(options) as goals:
         found = await goals.reader.get(goal)
-        with _in_folder_of(options, found), prints_aside(is_needed=options.json):
+        with _in_folder_of(options, found), redirect_prints(is_needed=options.json):
             seen = await goals.steering.cancel(found.id, reason=reason, now=now)
     if seen.is_final and seen.status != "cancelled":
-        raise Conflict(f"{seen.id} has ended before it could be cancelled: {seen.status}.")
-    return Answer(seen.wire(), [f"{seen.id} is cancelled." if seen.is_final else _unended(seen)])
+        raise Conflict(f"{seen.id} ended before it could be cancelled: {seen.status}.")
+    return CommandResult(seen.wire(), [f"{seen.id} is cancelled." if seen.is_final else _pending_note(seen)])
 
 
-def _unended(goal: GoalView) -> str:
-    """Say why a cancelled goal has not ended."""
+def _pending_note(goal: GoalView) -> str:
+    """Return why a cancelled goal has not ended yet."""
     if not goal.is_running:
         return f"{goal.id}: {goal.note or CLEANING_UP}"
-    return f"Stored for the worker that runs {goal.id}, which has not ended it yet."
+    return f"The cancel is stored for the worker of {goal.id}, which has not ended the goal yet."
 
 
 async def approve(
@@ -99,22 +102,22 @@ async def approve(
     *,
     goal: Goal,
     call: AnyCall = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether you are sure.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     resume: Resume = False,
-) -> Answer:
-    """Allow a call that waits for approval; what will be run is shown, and asked about on a terminal."""
+) -> CommandResult:
+    """Approve a call. The call is shown first, and on a terminal a confirmation is required."""
 
     async def act(goals: GoalPorts) -> GoalView:
         state = await goals.reader.state((await goals.reader.get(goal)).summary.goal_id)
         chosen = choose(state, "approve", call)
         about = state.calls[chosen.call_id].call
         if isinstance(about, ToolCall) and not options.json:
-            print(shown_call(about), file=sys.stderr)
-        if can_ask(options) and not yes and not is_sure("Run this?"):
+            print(call_text(about), file=sys.stderr)
+        if can_ask(options) and not yes and not ask_yes_no("Run this?"):
             raise Denied("Not approved; nothing was recorded.")
         return await goals.steering.decide(state.goal_id, "approve", call_id=chosen.call_id)
 
-    return await settled(options, goal, act, is_resumed=resume, what="approval")
+    return await record_decision(options, goal, act, is_resumed=resume, what="approval")
 
 
 async def deny(
@@ -123,12 +126,12 @@ async def deny(
     goal: Goal,
     call: AnyCall = None,
     reason: Annotated[
-        str | None, typer.Option("--reason", metavar="TEXT", help="The reason; it is recorded and shown to the goal.")
+        str | None, typer.Option("--reason", metavar="TEXT", help="The reason, recorded and passed to the goal.")
     ] = None,
     resume: Resume = False,
-) -> Answer:
-    """Refuse a call that waits for approval; it is not run."""
-    return await settled(
+) -> CommandResult:
+    """Deny a call that waits for approval; it is not run."""
+    return await record_decision(
         options,
         goal,
         lambda goals: goals.steering.decide(goal, "deny", call_id=call, value=reason),
@@ -150,22 +153,22 @@ async def answer(
         ),
     ],
     resume: Resume = False,
-) -> Answer:
+) -> CommandResult:
     """Answer a question of a goal."""
     if len(value) > 2:
-        raise Invalid("Give the answer, or the call and the answer; an answer of several words stands in quotes.")
+        raise Invalid("Expected the answer, or the call and the answer. Quote an answer of several words.")
     call_id, text = (None, *value) if len(value) == 1 else value
-    filled(call_id)
+    require_id(call_id)
 
     async def act(goals: GoalPorts) -> GoalView:
         try:
             return await goals.steering.decide(goal, "answer", call_id=call_id, value=text)
         except TooLate as error:
             seen = await goals.reader.look_into(await goals.reader.get(goal))
-            following = "".join(f" Next: {pasted(options, each)}" for each in seen.next[-1:])
+            following = "".join(f" Next: {pasteable_command(options, each)}" for each in seen.next[-1:])
             raise TooLate(f"{error.detail}{following}") from error
 
-    return await settled(options, goal, act, is_resumed=resume, what=f"answer {text!r}")
+    return await record_decision(options, goal, act, is_resumed=resume, what=f"answer {text!r}")
 
 
 async def decide(
@@ -176,24 +179,26 @@ async def decide(
         list[str],
         typer.Argument(
             metavar="[CALL] DECISION",
-            help="retry it, skip it (it counts as done), or abort (the goal ends failed); CALL DECISION when several"
-            " calls are unknown.",
+            help="retry, skip (the call counts as done) or abort (the goal ends failed); CALL DECISION when several"
+            " outcomes are unknown.",
             autocompletion=complete_calls,
         ),
     ],
     value: Annotated[
-        str | None, typer.Option("--value", metavar="JSON", help="With skip: the output that the step shall have.")
+        str | None, typer.Option("--value", metavar="JSON", help="With skip: the output of the step.")
     ] = None,
     resume: Resume = False,
-) -> Answer:
+) -> CommandResult:
     """Settle a call whose outcome is unknown."""
     call, kind = (None, decision[0]) if len(decision) == 1 else (decision[0], decision[-1])
-    filled(call)
+    require_id(call)
     if len(decision) > 2 or kind not in DECISIONS:
-        raise Invalid(f"Give {', '.join(DECISIONS)} as the decision, after the call when several are unknown.")
+        raise Invalid(
+            f"Invalid decision {' '.join(decision)[:80]!r}: expected {', '.join(DECISIONS)}, or a call and one of them."
+        )
     if value is not None and kind != "skip":
-        raise Invalid(f"--value is the output of a step that is skipped; {kind} has none.")
-    output = None if value is None else from_json("--value", value)
+        raise Invalid(f"--value is the output of a skipped step; it is not allowed with {kind}.")
+    output = None if value is None else read_json_option("--value", value)
 
     async def act(goals: GoalPorts) -> GoalView:
         found = await goals.reader.get(goal)
@@ -201,38 +206,38 @@ async def decide(
         known = state.calls.get(call) if call is not None else _only_cut_off(state)
         if known is not None and known.runs:
             raise Conflict(_not_yet(options, found, state, known.call.call_id))
-        with _in_folder_of(options, found), prints_aside(is_needed=output is not None):  # its flow is replayed
+        with _in_folder_of(options, found), redirect_prints(is_needed=output is not None):  # its flow is replayed
             return await goals.steering.decide(found.id, kind, call_id=call, value=output)
 
-    return await settled(options, goal, act, is_resumed=resume, what=f"decision {kind}")
+    return await record_decision(options, goal, act, is_resumed=resume, what=f"decision {kind}")
 
 
 def _in_folder_of(options: Options, goal: GoalView) -> AbstractContextManager[None]:
-    """Run what belongs to a flow in the folder of its goal; a server does that where it is."""
+    """Return a context in the folder of a goal's flow; with a server, the folder is not changed."""
     return in_folder_of(goal.summary) if options.server is None else nullcontext()
 
 
 def _only_cut_off(state: GoalState) -> CallState | None:
-    """Return the only open call, if its outcome is unknown and was not checked yet."""
+    """Return the only open call if it was interrupted and its outcome was not checked yet."""
     calls = list(state.open_calls.values())
     return calls[0] if len(calls) == 1 and calls[0].runs and isinstance(calls[0].call, ToolCall) else None
 
 
 def _not_yet(options: Options, goal: GoalView, state: GoalState, call_id: str) -> str:
-    """Say why a call that is open cannot be decided on yet."""
+    """Return why an open call cannot be decided yet."""
     if goal.is_running:
-        return f"{call_id} is running; its outcome will be known."
-    how = f"First, {run_again(state.begun)}"
+        return f"{call_id} is still running, so there is nothing to decide."
+    advice = f"First, {run_again(state.begun)}"
     if not is_of_script(state.begun.mind):
-        how = f"Resume it first: {exact(options, 'goal', 'resume', goal.id)}"
-    return f"{call_id} was cut off, and whether it happened was not looked at yet. {how}"
+        advice = f"Resume it first: {exact(options, 'goal', 'resume', goal.id)}"
+    return f"{call_id} was interrupted, and its outcome was not checked yet. {advice}"
 
 
 async def signal_(
     options: Options,
     *,
     goal: Goal,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name that the goal waits for, or will.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the signal.")],
     payload: Annotated[
         str | None, typer.Argument(metavar="JSON", help="The payload of the signal (default: null).")
     ] = None,
@@ -240,10 +245,10 @@ async def signal_(
         str | None, typer.Option("--key", metavar="TEXT", help="Idempotency key: the same key sends the signal once.")
     ] = None,
     resume: Resume = False,
-) -> Answer:
-    """Send a signal that a goal waits for, or will wait for; warns when nothing waits for it now."""
-    value = None if payload is None else from_json("The payload", payload)
-    return await settled(
+) -> CommandResult:
+    """Send a signal to a goal. Warns if the goal does not wait for it now; the signal is kept for a later wait."""
+    value = None if payload is None else read_json_option("The payload", payload)
+    return await record_decision(
         options,
         goal,
         lambda goals: goals.steering.signal(goal, name, value, key=key),
@@ -252,10 +257,12 @@ async def signal_(
     )
 
 
-async def settled(options: Options, goal: str, act: Act, *, is_resumed: bool, what: str | None = None) -> Answer:
-    """Record a decision, and resume the goal if that was asked for; `what` was recorded is said before the run.
+async def record_decision(
+    options: Options, goal: str, act: Act, *, is_resumed: bool, what: str | None = None
+) -> CommandResult:
+    """Record a decision by `act`, and resume the goal if requested; `what` describes the decision in the output.
 
-    Raises: what `act` raises; NotFound, Invalid before anything is recorded when the goal cannot be resumed here.
+    Raises: the errors of `act`; NotFound, Invalid before anything is recorded when the goal cannot be resumed here.
     """
     async with goals_of(options) as goals:
         if is_resumed and isinstance(goals.reader, Goals):
@@ -266,25 +273,27 @@ async def settled(options: Options, goal: str, act: Act, *, is_resumed: bool, wh
         goal_id = seen.id
         data = seen.wire() | ({"warning": seen.note} if seen.note else {})
         if seen.note:
-            _say(options, f"Warning: {seen.note}")
+            _print_note(options, f"Warning: {seen.note}")
         if not seen.is_news and not is_resumed:
-            return Answer(data, [f"{goal_id} was told that already, with the same key; nothing was changed."])
+            return CommandResult(data, [f"{goal_id} already has a post with this key; nothing was changed."])
         if seen.is_running and not is_followed:
-            return Answer(data, [f"Stored for the worker that runs {goal_id}."])
+            return CommandResult(data, [f"Stored for the worker that runs {goal_id}."])
         if is_resumed:
             if what is not None:
-                _say(options, f"Recorded: {what}." if seen.is_news else f"Recorded before, with the same key: {what}.")
+                _print_note(
+                    options, f"Recorded: {what}." if seen.is_news else f"Already recorded with the same key: {what}."
+                )
             shown = before if before is not None and before.id == goal_id else seen
-            return await _resumed(options, goals, goal_id, after=shown.summary.last_seq)
+            return await _resume(options, goals, goal_id, after=shown.summary.last_seq)
         if seen.is_final:
-            return Answer(data, [headline(seen)])
-        return Answer(data, ["Recorded.", *_how_resumed(options, await goals.reader.look_into(seen))])
+            return CommandResult(data, [headline(seen)])
+        return CommandResult(data, ["Recorded.", *_resume_hints(options, await goals.reader.look_into(seen))])
 
 
-async def _resumed(options: Options, goals: GoalPorts, goal_id: str, *, after: int) -> Answer:
-    """Run a goal that a decision was recorded for, and ask in place what else it waits for.
+async def _resume(options: Options, goals: GoalPorts, goal_id: str, *, after: int) -> CommandResult:
+    """Run a goal after a decision, and ask its further questions in place.
 
-    A server runs its goals itself; what happens there after the event `after` is shown.
+    A server runs its goals itself; its events after the seq `after` are shown.
     """
     home = goals.reader
     if not isinstance(home, Goals):
@@ -292,16 +301,16 @@ async def _resumed(options: Options, goals: GoalPorts, goal_id: str, *, after: i
 
         return await resume_at_server(Showing(options), str(options.server), goal_id, Limits(), after=after)
 
-    async def act(stage: Stage) -> RunResult:
-        run_options = stage.run_options()
+    async def act(ui: RunUi) -> RunResult:
+        run_options = ui.run_options()
         result = await resume_run(options, home, goal_id, run_options)
-        return await stage.settle_in_place(home, result, run_options)
+        return await ui.settle_in_place(home, result, run_options)
 
-    return await staged(Showing(options), act)
+    return await run_goal(Showing(options), act)
 
 
-def _how_resumed(options: Options, goal: GoalView) -> list[str]:
-    """Say how a goal is resumed that a decision was recorded for."""
+def _resume_hints(options: Options, goal: GoalView) -> list[str]:
+    """Return the lines that say how the goal is resumed after a decision."""
     if not goal.is_queued:
         return next_lines(options, goal)
     if options.server is not None:
@@ -310,18 +319,18 @@ def _how_resumed(options: Options, goal: GoalView) -> list[str]:
 
 
 async def _require_code(options: Options, goals: Goals, goal: str) -> None:
-    """Check that a goal can be resumed here, before anything is recorded; what was not recorded is said.
+    """Check that a goal can be resumed here, before anything is recorded.
 
     Raises: NotFound; Invalid.
     """
     try:
         await require_code(goals, goal)
     except PerdureError:
-        _say(options, "Nothing was recorded.")
+        _print_note(options, "Nothing was recorded.")
         raise
 
 
-def _say(options: Options, line: str) -> None:
-    """Print a line on standard error at once; a program reads the same from the JSON."""
+def _print_note(options: Options, line: str) -> None:
+    """Print a line on standard error at once; with --json, the JSON has the same information."""
     if not options.json:
         print(one_line(line), file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""The options that choose goals: the same for a list and for commands that change several goals."""
+"""The options that select goals, for lists and for commands that change several goals."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
@@ -34,9 +34,7 @@ _OPTIONS: Mapping[str, Any] = {
         str | None,
         typer.Option("--tag", metavar="TAG", help="Only goals with this tag.", autocompletion=complete_tags),
     ],
-    "parent": Annotated[
-        str | None, typer.Option("--parent", metavar="ID", help="Only children that this goal has started.")
-    ],
+    "parent": Annotated[str | None, typer.Option("--parent", metavar="ID", help="Only children of this goal.")],
     "since": Annotated[
         str | None, typer.Option("--since", metavar="TIME", help=f"Only goals created at this time or later: {_TIME}.")
     ],
@@ -46,24 +44,24 @@ _OPTIONS: Mapping[str, Any] = {
 }
 ALL = tuple(_OPTIONS)
 OF_SEVERAL = tuple(name for name in _OPTIONS if name != "key")
-"""For commands that change several goals: a key names one."""
+"""The filters of commands that change several goals; a start key names only one."""
 
 
 def with_filters(names: tuple[str, ...] = ALL) -> Callable[[Command], Command]:
-    """Give a command the options of some filters; it gets what was given as `filters`."""
+    """Add the options of filters to a command, which gets their values as `filters`."""
     return with_options("filters", {name: _OPTIONS[name] for name in names}, _filters)
 
 
-def _filters(given: Mapping[str, Any]) -> GoalFilters:
-    """Return the filters that were given; a list of statuses may have commas."""
-    found = {name: value for name, value in given.items() if value is not None and value != []}
+def _filters(values: Mapping[str, Any]) -> GoalFilters:
+    """Return the filters that are set; a list of statuses may have commas."""
+    found = {name: value for name, value in values.items() if value is not None and value != []}
     if "status" in found:
         found["status"] = [word.strip() for each in found["status"] for word in each.split(",")]
     filters: GoalFilters = found  # type: ignore[assignment]  # its keys are those of `_OPTIONS`
     return filters
 
 
-def told(filters: GoalFilters) -> str:
-    """Write filters as they are typed: `--status failed --since 2h`."""
+def filter_text(filters: GoalFilters) -> str:
+    """Return filters as options: `--status failed --since 2h`."""
     words = [f"--{name} {','.join(value) if isinstance(value, list) else value}" for name, value in filters.items()]
     return " ".join(words)

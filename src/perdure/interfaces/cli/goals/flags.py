@@ -1,4 +1,4 @@
-"""The options that several commands for goals share, and what they mean."""
+"""Options that several commands for goals share."""
 
 import math
 from collections.abc import Mapping
@@ -6,16 +6,16 @@ from typing import Annotated, Any
 
 import typer
 
+from perdure.app.goals.arguments.limits import Limits
 from perdure.errors import Invalid
 from perdure.interfaces.cli.command import with_options
 from perdure.interfaces.cli.completion import complete_goals
-from perdure.kernel.events import Limits
-from perdure.minds.durations import read_timeout_s
+from perdure.text.durations import read_timeout_s
 
-_WHOLE_ID = "The whole id of the goal, or key:KEY for the goal that a key has started."
+_WHOLE_ID = "The whole id of the goal, or key:KEY for the goal with a start key."
 
 
-BY_HASH = "It checks a history by its hashes, as a home has it: run it where the home is."
+BY_HASH = "It verifies the hashes of a history in a home: run it on the machine of the home."
 """Why some commands do not work with a server."""
 
 
@@ -24,13 +24,24 @@ PolicyOfGoal = Annotated[
     typer.Option(
         "--policy",
         metavar="PRESET",
-        help="What a model may do without asking from then on: ask or read-only; default: the policy of the goal.",
+        help="The policy for calls of a model from now on: ask or read-only (default: the policy of the goal).",
     ),
 ]
 
 
-def filled(value: str | None) -> str | None:
-    """Refuse an id that is empty, as that of a variable that was never set: it is a prefix of every id.
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        help="The model, as provider:name (default: that of the goal or bot, else PERDURE_MODEL, else the model of"
+        " `perdure model default`).",
+    ),
+]
+
+
+def require_id(value: str | None) -> str | None:
+    """Reject an empty id, for example of an unset variable: it is a prefix of every id.
 
     Raises: Invalid
     """
@@ -41,65 +52,75 @@ def filled(value: str | None) -> str | None:
 
 Goal = Annotated[
     str,
-    typer.Argument(metavar="ID", help=_WHOLE_ID, callback=filled, autocompletion=complete_goals),
+    typer.Argument(metavar="ID", help=_WHOLE_ID, callback=require_id, autocompletion=complete_goals),
 ]
-"""A goal that a command changes: a prefix could name another goal than the user thinks of."""
+"""A goal that a command changes; a prefix is rejected, because it could match an unintended goal."""
 SeenGoal = Annotated[
     str,
     typer.Argument(
         metavar="ID",
-        help="The goal's id, a unique prefix of it, or key:KEY for the goal that a key has started.",
-        callback=filled,
+        help="The id of the goal, a unique prefix of it, or key:KEY for the goal with a start key.",
+        callback=require_id,
         autocompletion=complete_goals,
     ),
 ]
 """A goal that a command only reads."""
 MaybeGoal = Annotated[
     str | None,
-    typer.Argument(metavar="ID", help=_WHOLE_ID, callback=filled, autocompletion=complete_goals),
+    typer.Argument(metavar="ID", help=_WHOLE_ID, callback=require_id, autocompletion=complete_goals),
 ]
 JOBS = 4
-"""How many steps run at once unless a command says otherwise."""
-Jobs = Annotated[int, typer.Option("--jobs", min=1, metavar="N", help="How many steps may run at once.")]
+"""The default number of steps that run at the same time."""
+Jobs = Annotated[
+    int, typer.Option("--jobs", min=1, metavar="N", help=f"Maximum number of parallel steps (default: {JOBS}).")
+]
 Jsonl = Annotated[
-    bool, typer.Option("--jsonl", help="Print each event of this run as one line of JSON, when it is durable.")
+    bool, typer.Option("--jsonl", help="Print each event of this run as one line of JSON after it is durable.")
 ]
 Limited = Mapping[str, Any]
-"""The options of limits, as they were given."""
+"""The values of the options for limits."""
 _LIMITS: Mapping[str, Any] = {
     "max_iterations": Annotated[
-        int | None, typer.Option("--max-iterations", min=1, metavar="N", help="Pause and ask after N decisions.")
+        int | None,
+        typer.Option(
+            "--max-iterations",
+            min=1,
+            metavar="N",
+            help="Pause and ask after N iterations, each a decision of its model, plan or flow.",
+        ),
     ],
     "max_tokens": Annotated[
         int | None, typer.Option("--max-tokens", min=1, metavar="N", help="Pause and ask after N tokens.")
     ],
-    "budget_usd": Annotated[
-        float | None, typer.Option("--budget-usd", metavar="X", help="Pause and ask after X US dollars.")
+    "budget": Annotated[
+        float | None, typer.Option("--budget", metavar="USD", help="Pause and ask after this cost in US dollars.")
     ],
     "time_limit": Annotated[
         str | None,
-        typer.Option("--timeout", metavar="TIME", help="Pause and ask after this time of its tools: 90s, 5m, 2h, 1d."),
+        typer.Option(
+            "--timeout", metavar="TIME", help="Pause and ask after its tools have run this long: 90s, 5m, 2h, 1d."
+        ),
     ],
 }
 with_limits = with_options("limited", _LIMITS)
-"""Gives a command the options of limits; it gets what was given as `limited`, for `limits_of`."""
+"""Adds the options for limits to a command, which gets their values as `limited`, for `limits_of`."""
 Resume = Annotated[bool, typer.Option("--resume", help="Resume the goal afterwards.")]
 
 
 def limits_of(limited: Limited) -> Limits:
-    """Make limits of what was given on the command line.
+    """Return the limits that the options set.
 
     Raises: Invalid
     """
-    usd, timeout = limited["budget_usd"], limited["time_limit"]
+    usd, timeout = limited["budget"], limited["time_limit"]
     if usd is not None and not (math.isfinite(usd) and usd > 0):
-        raise Invalid(f"--budget-usd is a number above 0, found {usd:g}.")
+        raise Invalid(f"--budget must be a number above 0, got {usd:g}.")
     seconds = None if timeout is None else _seconds(timeout)
     return Limits(limited["max_iterations"], limited["max_tokens"], usd, seconds)
 
 
-def refuse_both(*, json: bool, jsonl: bool) -> None:
-    """Let there be one form of output.
+def reject_both(*, json: bool, jsonl: bool) -> None:
+    """Reject two forms of output.
 
     Raises: Invalid
     """

@@ -9,29 +9,26 @@ from typing import Annotated, TypedDict
 import typer
 
 from perdure.app import open_home
-from perdure.app.goals.updates.child_effects import read_child_effects
+from perdure.app.goals.updates.child_effects import read_done_after
+from perdure.app.goals.values import Event, Parted, ToolCall, fold
 from perdure.app.wire.goal_view import GoalView
-from perdure.errors import Damaged, Invalid
+from perdure.errors import Invalid
 from perdure.interfaces.cli.command import Options, command
-from perdure.interfaces.cli.command_result import Answer, Table
+from perdure.interfaces.cli.command_result import CommandResult, Table
 from perdure.interfaces.cli.completion import complete_steps
-from perdure.interfaces.cli.goals.decisions import settled
+from perdure.interfaces.cli.goals.decisions import record_decision
 from perdure.interfaces.cli.goals.display.hints import next_lines
 from perdure.interfaces.cli.goals.flags import BY_HASH, Goal, PolicyOfGoal, Resume, SeenGoal
 from perdure.interfaces.cli.output.terminal import one_line, wrapped_for
 from perdure.interfaces.cli.remote.opened import goals_of
 from perdure.interfaces.cli.remote.ports.goals import GoalPorts
-from perdure.kernel.events import Event, ToolCall
-from perdure.kernel.fold import fold
-from perdure.kernel.history.compare import Parted
-from perdure.kernel.history.repetition import done_after
 
 _MOST_DIGITS = 9
-"""A number that is typed has fewer: neither a list nor a history is that long."""
+"""The maximum number of digits of a typed number; no history is longer."""
 
 
 class _Place(TypedDict):
-    """Where to fork: one of these is given."""
+    """The place of a fork; exactly one field is set."""
 
     before: str | None
     after: str | None
@@ -65,13 +62,11 @@ _Repeat = Annotated[
     typer.Option(
         "--repeat",
         metavar="STEP",
-        help="Accept that the fork repeats this `once` step, which may have happened, or does not undo this step of a"
-        " cleanup; may be given several times.",
+        help="Allow the fork to repeat this `once` step, whose effect may exist; for a step of a cleanup, allow that"
+        " its effect remains. May be repeated.",
     ),
 ]
-_TakeKey = Annotated[
-    bool, typer.Option("--take-key", help="Move the start key of the goal to the fork; the goal has none then.")
-]
+_TakeKey = Annotated[bool, typer.Option("--take-key", help="Move the start key from the goal to the fork.")]
 _SHOWN = 10
 _WIDTH = 60
 
@@ -93,80 +88,67 @@ async def fork(  # noqa: PLR0913 (one parameter for each option)
     take_key: _TakeKey = False,
     policy: PolicyOfGoal = None,
     resume: Resume = False,
-) -> Answer:
-    """Fork a goal: the new goal shares its events up to a point and continues from there; the goal stays as it is.
+) -> CommandResult:
+    """Fork a goal: the new goal shares its events up to a point and continues from there. The goal is unchanged.
 
-    Give exactly one of --before, --after and --at. STEP is a step as
+    Use exactly one of --before, --after and --at. STEP is a step as
     `perdure goal show` prints it: `charge` for `/charge#0` where that is
     unambiguous, a plan's step, or a call such as `charge.2`.
 
-    Calls that are open at that point are void and called again, and so are
-    the steps after it. A `once` step that may have happened is repeated only
-    if --repeat names it. A goal that was cancelled and has cleaned up is
-    forked only if --repeat names the steps of its cleanup.
+    The fork calls all later steps again, and the calls that had no outcome
+    at that point. A `once` step whose effect may exist is called again only
+    if --repeat names it. A cancelled goal that has run its cleanup is forked
+    only if --repeat names the steps of the cleanup.
     """
     place, again = _place(before, after, at), list[str]()
 
     async def act(goals: GoalPorts) -> GoalView:
         made = await goals.steering.fork(goal, **place, repeat=repeat or (), take_key=take_key, policy=policy)
-        again.extend(await _done_again(goals, goal, made))
+        if made.summary.forked_from is not None:
+            again.extend(await read_done_after(goals.reader.history, goal, made.summary.forked_from.seq))
         if again and not options.json:
-            print(wrapped_for(_said_again(goal, again), sys.stderr), file=sys.stderr)
+            print(wrapped_for(_repeated_line(goal, again), sys.stderr), file=sys.stderr)
         if resume and not options.json:
-            for line in _voided(await goals.reader.history(made.id)):
+            for line in _voided_lines(await goals.reader.history(made.id)):
                 print(wrapped_for(line, sys.stderr), file=sys.stderr)
         return made
 
     if resume:
-        return await settled(options, goal, act, is_resumed=True)
+        return await record_decision(options, goal, act, is_resumed=True)
     async with goals_of(options) as goals:
         made = await goals.reader.look_into(await act(goals))
         history = await goals.reader.history(made.id)
     state = fold(history)
     taken = [f"It has the start key of {goal}."] if take_key else []
     data = made.wire() | {"voided": list(state.begun.voided), "done_again": again}
-    return Answer(data, [_forked_line(made), *_voided(history), *taken, *next_lines(options, made)])
+    return CommandResult(data, [_forked_line(made), *_voided_lines(history), *taken, *next_lines(options, made)])
 
 
 def _forked_line(fork: GoalView) -> str:
-    """Say where a fork came from."""
+    """Describe the origin of a fork."""
     origin = fork.summary.forked_from
     return f"{fork.id} continues from event {origin.seq} of {origin.goal_id}." if origin else fork.id
 
 
 def _place(before: str | None, after: str | None, at: str | None) -> _Place:
-    """Return where to fork, as Goals.fork takes it.
+    """Return the place of a fork for `Goals.fork`.
 
     Raises: Invalid
     """
     is_number = at is not None and at.isdecimal() and at.isascii() and len(at) <= _MOST_DIGITS
     if at is not None and (not is_number or int(at) < 1):
-        found = f"found {at[:40]!r}"
-        raise Invalid(f"--at is the number of an event, as `perdure goal show` has it in its column seq; {found}.")
+        raise Invalid(f"--at must be the seq of an event, as `perdure goal show` prints it, got {at[:40]!r}.")
     return {"before": before, "after": after, "at": None if at is None else int(at)}
 
 
-async def _done_again(goals: GoalPorts, goal: str, fork: GoalView) -> list[str]:
-    """Return the `once` steps that were done in the original and will be done again; none where that is damaged."""
-    origin = fork.summary.forked_from
-    if origin is None:
-        return []
-    try:
-        state = fold(await goals.reader.history(goal))
-        children = await read_child_effects(goals.reader.history, state.calls.values())
-        return done_after(state, origin.seq, children)
-    except Damaged:
-        return []
-
-
-def _said_again(goal: str, steps: Sequence[str]) -> str:
+def _repeated_line(goal: str, steps: Sequence[str]) -> str:
     more = f" and {len(steps) - _SHOWN} more" if len(steps) > _SHOWN else ""
     were = "was" if len(steps) == 1 else "were"
     return one_line(f"{', '.join(steps[:_SHOWN])}{more} {were} done in {goal} and will be done again.")
 
 
-def _voided(history: Sequence[Event]) -> list[str]:
-    """Say which calls a new fork repeats: those that were open where it was forked."""
+def _voided_lines(history: Sequence[Event]) -> list[str]:
+    """Return lines about the calls that a new fork repeats because they were open at its origin."""
     lines = []
     for call in fold(history[:-1]).open_calls.values():
         effect = f" ({call.call.effect})" if isinstance(call.call, ToolCall) else ""
@@ -178,13 +160,11 @@ async def diff(
     options: Options,
     *,
     goal: SeenGoal,
-    other: Annotated[
-        str, typer.Argument(metavar="OTHER", help="The goal to compare it with: its id, or a unique prefix of it.")
-    ],
-) -> Answer:
-    """Show where the histories of two goals part: exit 0 when they are the same, 1 when they are not.
+    other: Annotated[str, typer.Argument(metavar="OTHER", help="The other goal: its id, or a unique prefix of it.")],
+) -> CommandResult:
+    """Show where the histories of two goals differ: exit 0 if they are the same, 1 if not.
 
-    What happened is compared, not when it did or how long it took.
+    Times and durations are not compared.
     """
     async with open_home(options.settings(), debug=options.verbose) as p:
         found = [await p.goals.find(name) for name in (goal, other)]
@@ -199,34 +179,36 @@ async def diff(
     }
     events = f"{parted.common} event{'' if parted.common == 1 else 's'}"
     if is_same:
-        return Answer(data, [f"{left} and {right} have the same {events}."])
+        return CommandResult(data, [f"{left} and {right} have the same {events}."])
     upto = f"are the same up to event {parted.common}" if parted.common else "differ from the first event"
-    said = [f"{left} and {right} {upto}.", *_forked(found)]
-    return Answer(data, [*said, _side_by_side(left, parted.left, right, parted.right), *_more(parted)], exit_code=1)
+    said = [f"{left} and {right} {upto}.", *_origin_lines(found)]
+    return CommandResult(
+        data, [*said, _side_by_side(left, parted.left, right, parted.right), *_more(parted)], exit_code=1
+    )
 
 
-def _forked(found: Sequence[GoalView]) -> list[str]:
+def _origin_lines(found: Sequence[GoalView]) -> list[str]:
     forks = [(view.summary.goal_id, view.summary.forked_from) for view in found]
     return [f"{name} is a fork of {origin.goal_id} at event {origin.seq}." for name, origin in forks if origin]
 
 
 def _side_by_side(left: str, lefts: Sequence[Event], right: str, rights: Sequence[Event]) -> Table:
-    pairs = zip_longest(_told(lefts), _told(rights), fillvalue=("", ""))
+    pairs = zip_longest(_event_rows(lefts), _event_rows(rights), fillvalue=("", ""))
     return Table(["seq", left, "seq", right], [[*one, *two] for one, two in pairs])
 
 
-def _told(events: Sequence[Event]) -> list[tuple[str, str]]:
-    """Describe an event; the `goal` event of a fork is left out beside the events of its parent."""
+def _event_rows(events: Sequence[Event]) -> list[tuple[str, str]]:
+    """Return seq and description of events; the `goal` event of a fork is omitted."""
     return [(str(event.seq), _about(event)) for event in events if event.seq == 1 or event.type != "goal"][:_SHOWN]
 
 
 def _more(parted: Parted) -> list[str]:
     left_out = max(len(parted.left), len(parted.right)) - _SHOWN
-    return [f"{left_out} more of them; --json has all."] if left_out > 0 else []
+    return [f"{left_out} more events; --json prints all."] if left_out > 0 else []
 
 
 def _about(event: Event) -> str:
-    """Say in a few words what happened."""
+    """Return a short description of an event."""
     content = event.content()
     named = next((str(content[name]) for name in ("call_id", "name", "reason", "text") if content.get(name)), "")
     kind = content.get("kind") or content.get("decision") or event.type

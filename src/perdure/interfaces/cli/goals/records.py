@@ -1,4 +1,4 @@
-"""`perdure goal export | delete`: take the history of a goal along, and remove it."""
+"""`perdure goal export | delete`: write the history of a goal into a file, and delete goals."""
 
 import os
 import sys
@@ -11,26 +11,27 @@ import typer
 
 from perdure.app import open_home
 from perdure.app.goals.query import older_than_us
+from perdure.app.goals.values import Event
 from perdure.app.wire.resources.parameters import GoalFilters
 from perdure.errors import Invalid, Unavailable
 from perdure.interfaces.cli.command import Options, command
-from perdure.interfaces.cli.command_result import Answer
-from perdure.interfaces.cli.confirm import require_sure
+from perdure.interfaces.cli.command_result import CommandResult
+from perdure.interfaces.cli.confirm import require_confirmation
 from perdure.interfaces.cli.files import write_file
-from perdure.interfaces.cli.goals.bulk import DELETE, All, Yes, change_many, is_of_several
+from perdure.interfaces.cli.goals.bulk import DELETE, All, Yes, change_many, selects_several
 from perdure.interfaces.cli.goals.display.timeline import headline
 from perdure.interfaces.cli.goals.filters import OF_SEVERAL, with_filters
 from perdure.interfaces.cli.goals.flags import BY_HASH, MaybeGoal, SeenGoal
 from perdure.interfaces.cli.goals.run_ui.writer import write_out
 from perdure.interfaces.cli.output.terminal import one_line
-from perdure.kernel.events import Event
-from perdure.kernel.history.replay import require_unchanged
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the tree."""
     command(app, "export", server=BY_HASH)(export)
-    command(app, "delete", server="Goals are deleted where their home is; a server deletes old ones by itself.")(delete)
+    command(app, "delete", server="Run it on the machine of the home; a server deletes old goals by its settings.")(
+        delete
+    )
 
 
 async def export(
@@ -38,31 +39,30 @@ async def export(
     *,
     goal: SeenGoal,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="A new file; standard output when left out.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="A new file (default: standard output).")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
-) -> Answer:
-    """Write every event of a goal as one line of JSON, with the payload as it is stored, so that hashes can be checked.
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+) -> CommandResult:
+    """Write every event of a goal as one line of JSON, with the stored payload, so that hashes can be verified.
 
-    A file is there wholly or not at all; of a history that was changed, nothing is written (exit 7).
+    A file is written completely or not at all. A history that was changed is not exported (exit 7).
     """
     async with open_home(options.settings(), debug=options.verbose) as p:
         goal_id = (await p.goals.find(goal)).summary.goal_id
-        events = await p.goals.history(goal_id)
-    require_unchanged(events, goal_id)
+        events = await p.goals.unchanged_history(goal_id)
     data = {"id": goal_id, "events": len(events), "last_hash": events[-1].hash.hex()}
     if output is not None:
         path = Path(os.path.abspath(output.expanduser()))
         write_file(path, "".join(f"{event.line()}\n" for event in events).encode(), force=force)
-        return Answer({**data, "path": str(path)}, [f"Wrote {path}: {len(events)} events of {goal_id}."])
+        return CommandResult({**data, "path": str(path)}, [f"Wrote {path}: {len(events)} events of {goal_id}."])
     if options.json:
-        return Answer({**data, "lines": [event.line() for event in events]})
+        return CommandResult({**data, "lines": [event.line() for event in events]})
     _print(events)
-    return Answer(data)
+    return CommandResult(data)
 
 
 def _print(events: Sequence[Event]) -> None:
-    """Print events as they are; on a terminal without what could change it.
+    """Print events unchanged; on a terminal, escape control characters.
 
     Raises: Unavailable
     """
@@ -84,22 +84,24 @@ async def delete(  # noqa: PLR0913 (each is an option of the command)
     goal: MaybeGoal = None,
     older_than: Annotated[
         str | None,
-        typer.Option("--older-than", metavar="TIME", help="Finished goals without events for this long: 12h, 30d."),
+        typer.Option(
+            "--older-than", metavar="TIME", help="Only finished goals without events for this long: 12h, 30d."
+        ),
     ] = None,
     all_: All = False,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Delete a goal before it has finished, too, if its history is damaged."),
+        typer.Option("--force", help="Delete a damaged goal even if it has not finished."),
     ] = False,
     yes: Yes = False,
-) -> Answer:
-    """Delete the history of a finished goal without forks, or of all that match, for good.
+) -> CommandResult:
+    """Permanently delete the history of a finished goal without forks, or of all such goals that match.
 
-    Asks for confirmation on a terminal; elsewhere it needs --yes.
+    Asks for confirmation on a terminal; elsewhere, --yes is required.
     """
-    if is_of_several(goal, filters, is_all=all_, is_narrowed=older_than is not None) or goal is None:
+    if selects_several(goal, filters, is_all=all_, is_narrowed=older_than is not None) or goal is None:
         if force:
-            raise Invalid("--force deletes one goal: give its id.")
+            raise Invalid("--force applies to one goal: pass its id.")
         now_us = time.time_ns() // 1000
         before_us = now_us if older_than is None else older_than_us(older_than, now_us, "--older-than")
         return await change_many(
@@ -108,6 +110,6 @@ async def delete(  # noqa: PLR0913 (each is an option of the command)
     async with open_home(options.settings(), debug=options.verbose) as p:
         found = await p.goals.deletable(goal, force=force)
         if not yes:
-            require_sure(options, f"{headline(found)}, {found.summary.last_seq} events")
+            require_confirmation(options, f"{headline(found)}, {found.summary.last_seq} events")
         goal_id = await p.goals.delete(found.summary.goal_id, force=force)
-    return Answer({"id": goal_id, "deleted": True}, [f"{goal_id} is deleted."])
+    return CommandResult({"id": goal_id, "deleted": True}, [f"{goal_id} is deleted."])

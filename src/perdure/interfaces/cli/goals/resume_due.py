@@ -1,4 +1,4 @@
-"""`perdure goal resume --due`: go on with all goals that slept and are due."""
+"""`perdure goal resume --due`: resumes all sleeping goals that are due."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,18 +8,16 @@ from pathlib import Path
 from perdure.app import open_home
 from perdure.app.goals.arguments.run_options import RunOptions
 from perdure.app.goals.goals import Goals
+from perdure.app.goals.values import Loop, RunResult, is_of_script, run_again
 from perdure.app.wire.goal_view import GoalView
 from perdure.errors import Conflict, NotFound, PerdureError, Waiting
 from perdure.interfaces.cli.command import Options
-from perdure.interfaces.cli.command_result import Answer, Table
+from perdure.interfaces.cli.command_result import CommandResult, Table
 from perdure.interfaces.cli.goals.run_ui.flows import resume_run
 from perdure.interfaces.cli.goals.run_ui.interrupts import INTERRUPTED, Interrupts
 from perdure.interfaces.cli.goals.run_ui.writer import Writer, leave
 from perdure.interfaces.cli.output.terminal import one_line
 from perdure.interfaces.cli.shell_hints import exact
-from perdure.kernel.calls.holding import is_held
-from perdure.kernel.loop import Loop, RunResult
-from perdure.minds.flow.scripts import is_of_script, run_again
 
 _AT_ONCE = 50
 _PATIENCE_S = 1.0
@@ -27,8 +25,8 @@ TAKEN = "another process resumes it"
 
 
 @dataclass(frozen=True)
-class Told:
-    """A goal that was due, what is to be said of it, and whether something is wrong."""
+class DueGoal:
+    """The result for a goal that was due; `is_bad` is set if it failed or could not be resumed."""
 
     goal: GoalView
     why: str
@@ -36,51 +34,51 @@ class Told:
     is_held: bool = False
 
 
-async def resume_due(options: Options, jobs: int) -> Answer:
-    """Resume all goals that are due, side by side.
+async def resume_due(options: Options, jobs: int) -> CommandResult:
+    """Resume all goals that are due, in parallel.
 
     Exit 1 when one of them failed or could not be resumed, else 5 when one was put on hold.
     """
-    said = Writer()
+    writer = Writer()
 
     def leave_now(exit_code: int) -> None:
-        said.err(f"Interrupted. Go on: {exact(options, 'goal', 'resume', '--due')}\n")
-        leave(exit_code, said, _PATIENCE_S)
+        writer.err(f"Interrupted. Resume with: {exact(options, 'goal', 'resume', '--due')}\n")
+        leave(exit_code, writer, _PATIENCE_S)
 
-    with Interrupts(lambda line: said.err(f"{line}\n"), leave_now) as interrupts:
+    with Interrupts(lambda line: writer.err(f"{line}\n"), leave_now) as interrupts:
         async with open_home(options.settings(), debug=options.verbose) as p:
-            told = await _Waking(p.goals, options, jobs, interrupts).all_due()
-    rows = [[one.goal.summary.goal_id, one.goal.status, one_line(one.why)] for one in told]
+            results = await _Resuming(p.goals, options, jobs, interrupts).all_due()
+    rows = [[result.goal.summary.goal_id, result.goal.status, one_line(result.why)] for result in results]
     parts: list[str | Table] = (
         [Table(["goal", "status", "why"], rows, whole=("goal",))] if rows else ["No goal is due."]
     )
-    exit_code = INTERRUPTED if interrupts.count else _exit_code(told)
-    return Answer({"goals": [one.goal.wire() for one in told]}, parts, exit_code=exit_code)
+    exit_code = INTERRUPTED if interrupts.count else _exit_code(results)
+    return CommandResult({"goals": [result.goal.wire() for result in results]}, parts, exit_code=exit_code)
 
 
-def _exit_code(told: Sequence[Told]) -> int:
-    if any(one.is_bad for one in told):
+def _exit_code(results: Sequence[DueGoal]) -> int:
+    if any(result.is_bad for result in results):
         return 1
-    return Waiting.exit_code if any(one.is_held for one in told) else 0
+    return Waiting.exit_code if any(result.is_held for result in results) else 0
 
 
 @dataclass(frozen=True)
-class _Waking:
-    """How goals are gone on with."""
+class _Resuming:
+    """Resumes due goals in this process."""
 
     goals: Goals
     options: Options
     jobs: int
     interrupts: Interrupts
 
-    async def all_due(self) -> list[Told]:
+    async def all_due(self) -> list[DueGoal]:
         """Resume every goal that is due, a bounded number at once; the failure of one does not affect the others."""
-        told: dict[str, Told] = {}
+        results: dict[str, DueGoal] = {}
         slots = asyncio.Semaphore(_AT_ONCE)
 
-        async def one(view: GoalView) -> None:
+        async def result(view: GoalView) -> None:
             try:
-                told[view.summary.goal_id] = await self._gone_on(view)
+                results[view.summary.goal_id] = await self._resume(view)
             finally:
                 slots.release()
 
@@ -88,47 +86,49 @@ class _Waking:
             async for view in self.goals.each_due():
                 goal_id = view.summary.goal_id
                 try:
-                    why_not = await self._why_not(view)
-                except PerdureError as error:  # a damaged goal keeps no other from going on
-                    told[goal_id] = Told(view, error.detail, is_bad=True)
+                    why_not = await self._reason_to_skip(view)
+                except PerdureError as error:  # a damaged goal does not prevent others from being resumed
+                    results[goal_id] = DueGoal(view, error.detail, is_bad=True)
                     continue
-                told[goal_id] = Told(view, why_not or TAKEN)
+                results[goal_id] = DueGoal(view, why_not or TAKEN)
                 if why_not is None and not view.is_running:
                     await slots.acquire()
-                    group.create_task(one(view))
-        return list(told.values())
+                    group.create_task(result(view))
+        return list(results.values())
 
-    async def _why_not(self, view: GoalView) -> str | None:
+    async def _reason_to_skip(self, view: GoalView) -> str | None:
         goal = view.summary
         if self.interrupts.count:
-            return "interrupted before it was begun"
+            return "interrupted before it was resumed"
         if goal.mind == "flow" and is_of_script((begun := (await self.goals.state(goal.goal_id)).begun).mind):
             return run_again(begun)
         if goal.mind == "flow" and goal.workdir != str(Path.cwd()):
             return f"its code is in {goal.workdir}; there: {exact(self.options, 'goal', 'resume', '--due')}"
         return None
 
-    async def _gone_on(self, view: GoalView) -> Told:
-        """Go on with one goal."""
+    async def _resume(self, view: GoalView) -> DueGoal:
+        """Resume one goal."""
         begun: list[Loop] = []
 
         def watch(loop: Loop) -> None:
             begun.append(loop)
-            self.interrupts.stops(loop)
+            self.interrupts.watch(loop)
 
         run_options = RunOptions(self.jobs, watch=watch, is_woken=True, is_automatic=True, parks_for_person=True)
         try:
             result = await resume_run(self.options, self.goals, view.summary.goal_id, run_options)
         except (Conflict, NotFound) as error:
-            now = await _looked_at(self.goals, view)
-            return Told(view, error.detail, is_bad=True) if now is None else Told(now, TAKEN)
+            now = await _claimed_elsewhere(self.goals, view)
+            return DueGoal(view, error.detail, is_bad=True) if now is None else DueGoal(now, TAKEN)
         except PerdureError as error:
-            return Told(view, error.detail, is_bad=True)
+            return DueGoal(view, error.detail, is_bad=True)
         now = GoalView.of_state(result.state, queue=result.queue)
-        if is_held(result.state):
+        if now.summary.waiting_for == "hold":
             resume = exact(self.options, "goal", "resume", now.id)
-            return Told(now, f"{now.detail} Find the cause, then: {resume}", is_held=True)
-        return Told(now, _why(result), is_bad=now.is_final and now.status != "done") if begun else Told(now, TAKEN)
+            return DueGoal(now, f"{now.detail} Find the cause, then: {resume}", is_held=True)
+        return (
+            DueGoal(now, _why(result), is_bad=now.is_final and now.status != "done") if begun else DueGoal(now, TAKEN)
+        )
 
 
 def _why(result: RunResult) -> str:
@@ -138,8 +138,8 @@ def _why(result: RunResult) -> str:
     return "interrupted" if result.outcome == "interrupted" else f"waits for {result.state.waiting_for}"
 
 
-async def _looked_at(goals: Goals, before: GoalView) -> GoalView | None:
-    """Return a goal that another process has claimed meanwhile: losing that race is not a failure."""
+async def _claimed_elsewhere(goals: Goals, before: GoalView) -> GoalView | None:
+    """Return the goal if another process has claimed it meanwhile, which is not a failure; else None."""
     try:
         now = await goals.find(before.summary.goal_id)
     except NotFound:

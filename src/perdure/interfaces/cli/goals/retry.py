@@ -6,13 +6,16 @@ from typing import Annotated
 import typer
 
 from perdure.app import open_home
+from perdure.app.goals.arguments.limits import Limits
+from perdure.app.goals.arguments.policies import read_policy
 from perdure.app.goals.arguments.run_options import Reopening, RunOptions
 from perdure.app.goals.details import detail_of
+from perdure.app.goals.values import RunResult, is_of_script
 from perdure.app.wire.resources.parameters import GoalFilters
 from perdure.errors import Invalid
 from perdure.interfaces.cli.command import Options, command
-from perdure.interfaces.cli.command_result import Answer
-from perdure.interfaces.cli.goals.bulk import All, Yes, change_many, is_of_several, retry_verb
+from perdure.interfaces.cli.command_result import CommandResult
+from perdure.interfaces.cli.goals.bulk import All, Yes, change_many, retry_verb, selects_several
 from perdure.interfaces.cli.goals.display.hints import next_lines
 from perdure.interfaces.cli.goals.display.timeline import headline
 from perdure.interfaces.cli.goals.filters import OF_SEVERAL, with_filters
@@ -24,22 +27,20 @@ from perdure.interfaces.cli.goals.flags import (
     MaybeGoal,
     PolicyOfGoal,
     limits_of,
-    refuse_both,
+    reject_both,
     with_limits,
 )
-from perdure.interfaces.cli.goals.run_ui.flows import forks_offered, run_in_its_folder
-from perdure.interfaces.cli.goals.run_ui.run_ui import Showing, Stage, staged
-from perdure.kernel.events import Limits
-from perdure.kernel.loop import RunResult
-from perdure.minds.flow.scripts import is_of_script
-from perdure.tools.goal_policy import read_policy
+from perdure.interfaces.cli.goals.run_ui.flows import complete_fork_offers, run_in_its_folder
+from perdure.interfaces.cli.goals.run_ui.run_ui import RunUi, Showing, run_goal
 
 Reason = Annotated[
-    str | None, typer.Option("--reason", metavar="TEXT", help="Why it is retried; recorded in the history.")
+    str | None, typer.Option("--reason", metavar="TEXT", help="The reason of the retry, recorded in the history.")
 ]
 Key = Annotated[
     str | None,
-    typer.Option("--key", metavar="KEY", help="Names this retry: again with the same key, the goal is only resumed."),
+    typer.Option(
+        "--key", metavar="KEY", help="Idempotency key: a second retry with the same key only resumes the goal."
+    ),
 ]
 
 
@@ -63,17 +64,17 @@ async def retry(  # noqa: PLR0913 (each is an option of the command)
     policy: PolicyOfGoal = None,
     jobs: Jobs = JOBS,
     jsonl: Jsonl = False,
-) -> Answer:
+) -> CommandResult:
     """Retry a failed goal, or all failed goals that match the filters: call the failed steps again, and continue.
 
-    Steps that are done stay done. A failed step that may have had its effect is not repeated: the goal waits until
-    `perdure goal decide` settles it. A goal whose flow began other steps because of the failure is not retried.
+    Completed steps are not called again. A failed step that may have had its effect is not repeated: the goal waits for
+    `perdure goal decide`. A goal whose flow started other steps because of the failure is not retried.
     """
-    refuse_both(json=options.json, jsonl=jsonl)
+    reject_both(json=options.json, jsonl=jsonl)
     limits, judged_by = limits_of(limited), read_policy(policy)
-    if is_of_several(goal, filters, is_all=all_) or goal is None:
+    if selects_several(goal, filters, is_all=all_) or goal is None:
         if key is not None or jsonl or limits != Limits():
-            raise Invalid("--key, --jsonl and limits are for one goal: give its id.")
+            raise Invalid("--key, --jsonl and limits apply to one goal: pass its id.")
         return await change_many(options, retry_verb(reason, judged_by), filters, yes=yes)
     showing = Showing(options, is_jsonl=jsonl)
     if options.server is not None:
@@ -86,24 +87,24 @@ async def retry(  # noqa: PLR0913 (each is an option of the command)
     if only_reopened is not None:
         return only_reopened
 
-    async def act(stage: Stage) -> RunResult:
-        run_options = stage.run_options(jobs)
+    async def act(ui: RunUi) -> RunResult:
+        run_options = ui.run_options(jobs)
         async with open_home(options.settings(), debug=options.verbose) as p:
             reopen = partial(p.goals.retries.reopen, options=run_options, again=again)
             result = await run_in_its_folder(options, p.goals, goal, reopen)
-            return await stage.settle_in_place(p.goals, result, run_options)
+            return await ui.settle_in_place(p.goals, result, run_options)
 
-    return await staged(showing, act)
+    return await run_goal(showing, act)
 
 
-async def _of_script(options: Options, goal: str, again: Reopening) -> Answer | None:
-    """Reopen a goal whose flow is defined in a script, which alone can run it; None for any other goal."""
+async def _of_script(options: Options, goal: str, again: Reopening) -> CommandResult | None:
+    """Reopen a goal whose flow is defined in a script; only that script can run it. None for any other goal."""
     async with open_home(options.settings(), debug=options.verbose) as p:
         found = await p.goals.get(goal)
         if found.summary.mind != "flow" or not is_of_script((await p.goals.state(found.id)).begun.mind):
             return None
-        with forks_offered(options):
+        with complete_fork_offers(options):
             result = await p.goals.retries.reopen(found.id, RunOptions(), again)
         shown = await detail_of(p.goals, result.state)
     seen = shown.goal
-    return Answer(shown.wire(), [f"{headline(seen)}, reopened", *next_lines(options, seen)])
+    return CommandResult(shown.wire(), [f"{headline(seen)}, reopened", *next_lines(options, seen)])

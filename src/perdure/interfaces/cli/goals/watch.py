@@ -1,4 +1,4 @@
-"""`perdure goal watch`: follow a goal that another process runs, until it ends. It only reads."""
+"""`perdure goal watch`: shows the events of a goal that another process runs, without changing it."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,19 +12,18 @@ from perdure.app.change_feed.subscription import Subscription
 from perdure.app.goals.arguments.validate import reached
 from perdure.app.goals.details import detail_of
 from perdure.app.goals.goals import Goals
+from perdure.app.goals.values import Event, GoalState
 from perdure.app.wire.goal_view import GoalView
 from perdure.interfaces.cli.command import Options, command
-from perdure.interfaces.cli.command_result import Answer
-from perdure.interfaces.cli.goals.flags import SeenGoal, refuse_both
+from perdure.interfaces.cli.command_result import CommandResult
+from perdure.interfaces.cli.goals.flags import SeenGoal, reject_both
 from perdure.interfaces.cli.goals.following.audience import Audience
 from perdure.interfaces.cli.goals.following.descendants import Descendants
 from perdure.interfaces.cli.goals.run_ui.run_ui import Showing
-from perdure.kernel.calls.tasks import end_tasks
-from perdure.kernel.events import Event
-from perdure.kernel.fold import GoalState
+from perdure.tasks import end_tasks
 
 _QUIET_S = 1.0
-"""How long nothing has to happen before it is looked who runs the goal, and said when that has changed."""
+"""The time without events after which the status of the goal is read, and printed if it has changed."""
 
 
 def register(app: typer.Typer) -> None:
@@ -36,17 +35,15 @@ async def watch(
     options: Options,
     *,
     goal: SeenGoal,
-    after: Annotated[
-        int, typer.Option("--after", min=0, metavar="SEQ", help="Leave out the events up to this number.")
-    ] = 0,
+    after: Annotated[int, typer.Option("--after", min=0, metavar="SEQ", help="Skip the events up to this seq.")] = 0,
     jsonl: Annotated[bool, typer.Option("--jsonl", help="Print each event as one line of JSON.")] = False,
-) -> Answer:
-    """Show what happened in a goal and what happens, until it ends, with its exit code; Ctrl-C leaves it alone.
+) -> CommandResult:
+    """Show the past and new events of a goal until it ends, and exit with its code. Ctrl-C does not stop the goal.
 
-    Steps of its children are shown after the name of the step that started the child; --jsonl prints only its own
-    events, and so does --url.
+    Steps of its children are shown with the name of the step that started the child; --jsonl and --url show only the
+    events of the goal itself.
     """
-    refuse_both(json=options.json, jsonl=jsonl)
+    reject_both(json=options.json, jsonl=jsonl)
     showing = Showing(options, is_jsonl=jsonl)
     if options.server is not None:
         from perdure.interfaces.cli.remote.following import watch_at_server
@@ -67,7 +64,7 @@ class _HomeAudience(Audience):
     """Shows the events of a goal of a home, and those of its children."""
 
     async def follow(self, goals: Goals, goal_id: str) -> GoalState:
-        """Show each event, and say when the goal waits or no worker runs it; return the state at its end.
+        """Show each event, and when the goal waits or has no worker; return the state at its end.
 
         Raises: BrokenPipeError when standard output is closed; what Goals.follow raises.
         """
@@ -75,7 +72,7 @@ class _HomeAudience(Audience):
             return await self._follow(goals, goal_id, changes)
 
     async def _follow(self, goals: Goals, goal_id: str, changes: Subscription) -> GoalState:
-        """See `follow`; while nothing happens in the goal, show what happens in its children."""
+        """See `follow`; between events of the goal, show events of its children."""
         state: GoalState | None = None
         children = Descendants(goals, self.view, changes)
         events = goals.follow(goal_id)
@@ -103,12 +100,12 @@ class _HomeAudience(Audience):
             await end_tasks({coming, changed})
 
     async def _look(self, goals: Goals, goal_id: str, state: GoalState | None) -> None:
-        """Say where the goal stands when it is not running, and not before the events that led there."""
+        """Print the status of a goal that is not running, after the events that led to it."""
         found = await goals.find(goal_id)
-        if state is None or self.is_told(found) or found.summary.last_seq != state.head.seq:
+        if state is None or self.has_shown_status(found) or found.summary.last_seq != state.head.seq:
             return
         seen = GoalView.of_state(state, is_running=found.is_running, row=found.summary)
-        self.stands(replace(seen, next_goals=await goals.children.waiting(state)))
+        self.show_status(replace(seen, next_goals=await goals.children.waiting(state)))
 
 
 def _wait(changes: Subscription) -> "asyncio.Task[list[str]]":

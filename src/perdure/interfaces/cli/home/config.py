@@ -6,7 +6,7 @@ import typer
 
 from perdure.errors import Invalid
 from perdure.interfaces.cli.command import Options, command
-from perdure.interfaces.cli.command_result import Answer, Table
+from perdure.interfaces.cli.command_result import CommandResult, Table
 from perdure.settings import Settings
 
 
@@ -18,20 +18,20 @@ def register(app: typer.Typer) -> None:
 async def show(
     options: Options,
     *,
-    origin: Annotated[bool, typer.Option("--origin", help="Also say where each value came from.")] = False,
-) -> Answer:
-    """Show the settings that are in force."""
+    origin: Annotated[bool, typer.Option("--origin", help="Show the origin of each value.")] = False,
+) -> CommandResult:
+    """Show the effective settings."""
     settings = options.settings()
     entries = settings.entries
     headers = ["setting", "value", *(["origin"] if origin else [])]
     rows = [[entry.name, entry.shown, *([entry.origin] if origin else [])] for entry in entries]
     data = {"settings": [{"name": e.name, "value": e.shown, "origin": e.origin} for e in entries]}
     problems = _problems(settings)
-    return Answer({**data, "problems": problems}, [Table(headers, rows), *problems])
+    return CommandResult({**data, "problems": problems}, [Table(headers, rows), *problems])
 
 
 def _problems(settings: Settings) -> list[str]:
-    """Return what is wrong with the settings of the memory, which nothing else depends on."""
+    """Return the errors of the memory settings, which are validated separately because nothing else depends on them."""
     try:
         _ = settings.memory
     except Invalid as error:

@@ -8,7 +8,7 @@ import typer
 from perdure.app.home.doctor import Check, examine
 from perdure.errors import PerdureError
 from perdure.interfaces.cli.command import Options, command
-from perdure.interfaces.cli.command_result import Answer, Table
+from perdure.interfaces.cli.command_result import CommandResult, Table
 from perdure.settings import Settings
 
 
@@ -21,8 +21,8 @@ async def doctor(
     options: Options,
     *,
     fix: Annotated[bool, typer.Option("--fix", help="Make the home's files private again.")] = False,
-) -> Answer:
-    """Check everything that Perdure depends on."""
+) -> CommandResult:
+    """Check settings, files, database, memory and everything else that Perdure depends on."""
     try:
         settings = options.settings()
     except PerdureError as error:
@@ -30,15 +30,15 @@ async def doctor(
     return await examined(settings, fix=fix)
 
 
-async def examined(settings: Settings, *, fix: bool = False) -> Answer:
-    """Check a home, and answer with the exit code of the first thing that is broken."""
+async def examined(settings: Settings, *, fix: bool = False) -> CommandResult:
+    """Check a home; the exit code is that of the first failed check."""
     return _answer(await examine(settings, fix=fix))
 
 
-def _answer(checks: list[Check]) -> Answer:
+def _answer(checks: list[Check]) -> CommandResult:
     data = [{key: value for key, value in asdict(check).items() if key != "exit_code"} for check in checks]
     failed = [check for check in checks if check.status == "fail"]
-    return Answer(
+    return CommandResult(
         {"ok": not failed, "checks": data},
         [Table(["check", "status", "detail"], [[check.name, check.status, check.detail] for check in checks])],
         exit_code=(failed[0].exit_code or 1) if failed else 0,

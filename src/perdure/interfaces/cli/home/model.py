@@ -1,4 +1,4 @@
-"""`perdure model`: which models there are, trying one, storing keys, and the default."""
+"""`perdure model`: lists and tests models, stores keys, and sets the default model."""
 
 import getpass
 import sys
@@ -10,14 +10,14 @@ from perdure.app.models.default_model import set_default_model
 from perdure.app.models.models import Models
 from perdure.errors import Invalid
 from perdure.interfaces.cli.command import AT_HOME, Options, command
-from perdure.interfaces.cli.command_result import Answer, Table
+from perdure.interfaces.cli.command_result import CommandResult, Table
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources.models import Model, ModelPrice, TestedModel
 
 Name = Annotated[str, typer.Argument(help="A provider such as openai, or a model as provider:name.")]
 Tried = Annotated[str | None, typer.Argument(help="The model, as provider:name (default: the default model).")]
-Default = Annotated[str | None, typer.Argument(help="The model, as provider:name; without one, the default is shown.")]
+Default = Annotated[str | None, typer.Argument(help="The model, as provider:name. Without it, show the default model.")]
 _LONGEST_LINE = 8192
 
 
@@ -30,27 +30,27 @@ def register(app: typer.Typer) -> None:
         command(app, fn.__name__, server=AT_HOME)(fn)
 
 
-async def list_models(options: Options) -> Answer:
-    """List the models of the settings, and one of each well-known provider. None of them is asked."""
+async def list_models(options: Options) -> CommandResult:
+    """List the configured models, and one example of each well-known provider. No provider is called."""
     models = Models(options.settings()).list()
     headers = ["model", "status", "from", "window", "USD per million tokens"]
     rows = [_row(model) for model in models]
     hints = list(dict.fromkeys(f"{each['name']}: {each['next']}" for each in models if each["next"]))
-    return Answer(
+    return CommandResult(
         {"models": models}, [Table(headers, rows, whole=("model",)), *_indented("To add what is missing:", hints)]
     )
 
 
-async def try_model(options: Options, name: Tried = None) -> Answer:
-    """Ask a model for one word, once: it shows whether name, key and network are right, and costs next to nothing."""
+async def try_model(options: Options, name: Tried = None) -> CommandResult:
+    """Send one short request to a model, to check its name, key and the network. It costs almost nothing."""
     found = await Models(options.settings()).test(name)
-    return Answer(
+    return CommandResult(
         dict(found), [f"{found['name']} answered {found['text']!r} in {found['duration_ms']} ms.", _used(found)]
     )
 
 
-async def login(options: Options, name: Name) -> Answer:
-    """Store the key of a provider in this home. It is read from a hidden prompt or standard input."""
+async def login(options: Options, name: Name) -> CommandResult:
+    """Store the key of a provider in this home. The key is read from a hidden prompt or standard input."""
     models = Models(options.settings())
     secret = models.key_name(name)
     models.login(name, _read_key(options, name))
@@ -58,14 +58,14 @@ async def login(options: Options, name: Name) -> Answer:
     said = [f"Stored the key of {name} as {path}, which only you can read. Backups do not contain it."]
     variable = models.variable_of(name)
     if variable is not None:
-        said.append(f"The variable {variable} is set, and counts more than the stored key.")
+        said.append(f"The variable {variable} is set, and takes precedence over the stored key.")
     tried = next((model["name"] for model in models.list() if _is_meant(model, name)), None)
     if tried is not None:
         said += [*_indented("Try it, and make it the model of your goals:", _first_steps(tried))]
-    return Answer({"name": name, "secret": secret, "path": str(path), "overridden_by": variable}, said)
+    return CommandResult({"name": name, "secret": secret, "path": str(path), "overridden_by": variable}, said)
 
 
-async def logout(options: Options, name: Name) -> Answer:
+async def logout(options: Options, name: Name) -> CommandResult:
     """Remove the stored key of a provider from this home."""
     models = Models(options.settings())
     secret = models.logout(name)
@@ -73,24 +73,24 @@ async def logout(options: Options, name: Name) -> Answer:
     said = [f"Removed the key of {name}."]
     if variable is not None:
         said.append(f"The variable {variable} is still set.")
-    return Answer({"name": name, "secret": secret, "overridden_by": variable}, said)
+    return CommandResult({"name": name, "secret": secret, "overridden_by": variable}, said)
 
 
-async def default(options: Options, name: Default = None) -> Answer:
-    """Show or set the model of goals that name none. It is written into `config.toml`."""
+async def default(options: Options, name: Default = None) -> CommandResult:
+    """Show or set the default model of goals. It is written into `config.toml`."""
     settings = options.settings()
     if name is None:
         known = settings.models.default
         said = known or "No model is configured. Set one: perdure model default PROVIDER:NAME"
-        return Answer({"default": known}, [said])
+        return CommandResult({"default": known}, [said])
     chosen = set_default_model(settings, name)
     current = options.settings()
-    said = f"Goals that name no model ask {chosen} from now on."
+    said = f"Goals that name no model use {chosen} from now on."
     if current.models.default != chosen:
-        said = f"{chosen} is in config.toml. The variable PERDURE_MODEL is set, and counts more."
+        said = f"{chosen} is in config.toml. The variable PERDURE_MODEL is set, and takes precedence."
     missing = next(model for model in Models(current).list() if model["name"] == current.models.default)
     hints = [] if missing["next"] is None else _indented(f"It needs {missing['missing']}:", [missing["next"]])
-    return Answer({"default": current.models.default, "written": chosen}, [said, *hints])
+    return CommandResult({"default": current.models.default, "written": chosen}, [said, *hints])
 
 
 def _row(model: "Model") -> list[str]:
@@ -121,15 +121,15 @@ def _is_meant(model: "Model", name: str) -> bool:
 
 
 def _read_key(options: Options, name: str) -> str:
-    """Return what a person types without an echo, or the first line of standard input.
+    """Read the key from a hidden prompt, or from the first line of standard input.
 
     Raises: Invalid when there is no key.
     """
     if sys.stdin.isatty() and options.no_input:
         raise Invalid(
-            f"There is no terminal to ask for the key. Give it on standard input: perdure model login {name} < FILE"
+            f"There is no terminal to ask for the key. Pass it on standard input: perdure model login {name} < FILE"
         )
     key = getpass.getpass(f"Key of {name} (not shown): ") if sys.stdin.isatty() else sys.stdin.readline(_LONGEST_LINE)
     if not key.strip():
-        raise Invalid(f"No key was given for {name}; nothing was stored.")
+        raise Invalid(f"The key for {name} is empty; nothing was stored.")
     return key

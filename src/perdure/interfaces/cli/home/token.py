@@ -1,4 +1,4 @@
-"""`perdure token`: what a program shows to the server, and how a browser logs in."""
+"""`perdure token`: the token of programs, and login URLs for browsers."""
 
 import sys
 from pathlib import Path
@@ -11,7 +11,7 @@ from perdure.app.access.token import read_token, rotate_token
 from perdure.app.home.server_mark import server_urls
 from perdure.errors import Conflict
 from perdure.interfaces.cli.command import Options, command
-from perdure.interfaces.cli.command_result import Answer
+from perdure.interfaces.cli.command_result import CommandResult
 
 _DEFAULT_PORT = 8733
 
@@ -20,16 +20,16 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
 
     @command(app, "show")
-    async def show(options: Options) -> Answer:
-        """Print the token of this home; one is made where there is none."""
+    async def show(options: Options) -> CommandResult:
+        """Print the token of this home; create it if it does not exist."""
         token = read_token(options.settings().home)
-        return Answer({"token": token}, [token])
+        return CommandResult({"token": token}, [token])
 
     @command(app, "rotate")
-    async def rotate(options: Options) -> Answer:
-        """Make a new token. The old one and all login sessions become invalid; open connections are closed."""
+    async def rotate(options: Options) -> CommandResult:
+        """Replace the token. The old one and all login sessions become invalid; open connections are closed."""
         token = rotate_token(options.settings().home)
-        return Answer({"token": token}, [token])
+        return CommandResult({"token": token}, [token])
 
     @command(app, "url")
     async def url(
@@ -37,23 +37,23 @@ def register(app: typer.Typer) -> None:
         port: Annotated[
             int | None,
             typer.Option(
-                "--port", min=1, max=65535, help="Port of the server (default: that of the running one, else 8733)."
+                "--port", min=1, max=65535, help="Port of the server (default: the running server's port, else 8733)."
             ),
         ] = None,
-    ) -> Answer:
+    ) -> CommandResult:
         """Print a new one-time URL that logs a browser in at the running server of this home."""
         home = options.settings().home
         server, is_running = _server(home, port)
         made = login_url(server, home)
         if not is_running and not options.json:
             print(f"No server of this home runs at {server}; `perdure serve` starts one.", file=sys.stderr)
-        return Answer({"url": made, "lasts_s": LASTS_S, "is_running": is_running}, [made])
+        return CommandResult({"url": made, "lasts_s": LASTS_S, "is_running": is_running}, [made])
 
 
 def _server(home: Path, port: int | None) -> tuple[str, bool]:
     """Return the URL of the server to log in at, and whether it runs.
 
-    Raises: Conflict when several servers run, and no port says which.
+    Raises: Conflict when several servers run and the port does not select one.
     """
     found = [url for url in server_urls(home) if port is None or url.endswith(f":{port}")]
     if len(found) > 1:

@@ -1,24 +1,31 @@
 """`perdure memory query | related | search | list | show`."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from perdure.app.memory.arguments import (
+    MOST_SHOWN,
+    commit_id,
+    commit_with_paths,
+    further_matches,
+    paths_inside,
+)
+from perdure.app.memory.repositories import in_repository
 from perdure.errors import Invalid
 from perdure.interfaces.cli.command import Options, command
-from perdure.interfaces.cli.command_result import Answer, to_json
-from perdure.interfaces.cli.memory.inputs import listed_in, moment_given
-from perdure.interfaces.cli.memory.records import described, told
+from perdure.interfaces.cli.command_result import CommandResult, to_json
+from perdure.interfaces.cli.memory.inputs import read_moment, read_paths
+from perdure.interfaces.cli.memory.records import match_lines, record_lines
 from perdure.interfaces.cli.remote.opened import records_of
-from perdure.memory.ingest.checkout import in_repository
-from perdure.memory.normalise import paths_inside
-from perdure.memory.query.further import MOST_SHOWN, further_matches
-from perdure.memory.query.parameters import RecordFilters
 
-Repo = Annotated[str | None, typer.Option("--repo", metavar="REPO", help="Nothing of other repositories.")]
+if TYPE_CHECKING:
+    from perdure.app.wire.resources.parameters import RecordFilters
+
+Repo = Annotated[str | None, typer.Option("--repo", metavar="REPO", help="Only records of this repository.")]
 Fingerprint = Annotated[
-    str | None, typer.Option("--fingerprint", metavar="F", help="What is equal for the same cause.")
+    str | None, typer.Option("--fingerprint", metavar="F", help="Stable identifier of a root cause.")
 ]
 Limit = Annotated[
     int | None,
@@ -26,7 +33,7 @@ Limit = Annotated[
 ]
 Budget = Annotated[
     float,
-    typer.Option("--budget-ms", metavar="MS", min=1.0, help="Time limit; what was found by then is returned."),
+    typer.Option("--budget-ms", metavar="MS", min=1.0, help="Time limit; returns the matches found by then."),
 ]
 SectionBudget = Annotated[
     float | None,
@@ -34,18 +41,18 @@ SectionBudget = Annotated[
         "--budget-ms",
         metavar="MS",
         min=1.0,
-        help="Time limit; what was found by then is returned. Default: 50, and 2000 with --markdown or --apply.",
+        help="Time limit; returns the matches found by then. Default: 50, and 2000 with --markdown or --apply.",
     ),
 ]
 _BUDGET_MS = 50.0
 _SECTION_BUDGET_MS = 2_000.0
-"""A section of a pull request is read by people for days: it waits for a slow machine."""
+"""Longer than for a query: people read the section of a pull request for days, so it should be complete."""
 PathsFrom = Annotated[
     str | None,
     typer.Option(
         "--paths-from",
         metavar="FILE",
-        help="Also paths as `git diff --name-only` lists them, from the root; `-`: standard input.",
+        help="A file with more paths, as printed by `git diff --name-only`, from the root; `-`: standard input.",
     ),
 ]
 Apply = Annotated[
@@ -53,16 +60,24 @@ Apply = Annotated[
     typer.Option(
         "--apply",
         metavar="FILE",
-        help="Put that section into a file, in place of an older one; `-`: from standard input to standard output.",
+        help="Put the section into this file, replacing an older one; `-`: read standard input, print the result.",
+    ),
+]
+Words = Annotated[
+    str | None,
+    typer.Option(
+        "--text",
+        metavar="TEXT",
+        help="Only records with all of these words; without another criterion, with any of them.",
     ),
 ]
 Kind = Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Only records of this type.")]
 Source = Annotated[str | None, typer.Option("--source", metavar="TEXT", help="Only records of this source.")]
 Since = Annotated[
-    str | None, typer.Option("--since", metavar="WHEN", help="Only records from then on: 12h, 30d, 2026-11-15.")
+    str | None, typer.Option("--since", metavar="WHEN", help="Only records since this time: 12h, 30d, 2026-11-15.")
 ]
 Until = Annotated[
-    str | None, typer.Option("--until", metavar="WHEN", help="Only records before then: 12h, 30d, 2026-11-15.")
+    str | None, typer.Option("--until", metavar="WHEN", help="Only records before this time: 12h, 30d, 2026-11-15.")
 ]
 MorePaths = Annotated[list[str] | None, typer.Argument(metavar="PATH", help="More paths.")]
 
@@ -75,34 +90,33 @@ def register(app: typer.Typer) -> None:
         command(app, name, server=True)(list_)
 
 
-async def query(  # noqa: PLR0913 (each is a way to ask)
+async def query(  # noqa: PLR0913 (each is an option of the command)
     options: Options,
     *,
     more_paths: MorePaths = None,
     pr: Annotated[int | None, typer.Option("--pr", metavar="N", min=0, help="A pull request.")] = None,
     sha: Annotated[
         str | None,
-        typer.Option("--sha", metavar="COMMIT", help="A commit here: its id, and the paths that git says it changed."),
+        typer.Option(
+            "--sha", metavar="COMMIT", help="A commit of this repository; its changed paths are matched, too."
+        ),
     ] = None,
     paths: Annotated[
-        list[str] | None, typer.Option("--paths", metavar="PATH", help="Paths in the repository, one or more.")
+        list[str] | None, typer.Option("--paths", metavar="PATH", help="One or more paths in the repository.")
     ] = None,
     fingerprint: Fingerprint = None,
     repo: Repo = None,
     limit: Limit = None,
-) -> Answer:
-    """Find the history of a pull request, a commit, some paths or a fingerprint."""
+) -> CommandResult:
+    """Find records about a pull request, a commit, paths or a fingerprint."""
     if pr is not None and sha is not None:
-        raise Invalid("Give --pr or --sha, not both: each names one change.")
+        raise Invalid("Use --pr or --sha, not both: each names one change.")
     listed = [in_repository(each) for each in (*(paths or []), *(more_paths or []))]
     if pr is None and sha is None and not listed and fingerprint is None:
-        raise Invalid("Say what to look for: --pr N, --sha COMMIT, --paths PATH … or --fingerprint F.")
+        raise Invalid("No search criterion. Use --pr N, --sha COMMIT, --paths PATH … or --fingerprint F.")
     if sha is not None:
-        from perdure.memory.ingest.git import Repository
-
-        repository = Repository()
-        sha = repository.commit(sha)
-        listed += paths_inside(repository.changed_paths(sha))
+        sha, changed = commit_with_paths(sha)
+        listed += changed
     async with records_of(options) as memory:
         found = await memory.reader.related(
             paths=listed, fingerprint=fingerprint, repo=repo, sha=sha, pr_number=pr, limit=limit
@@ -110,7 +124,7 @@ async def query(  # noqa: PLR0913 (each is a way to ask)
     return _answer(found)
 
 
-async def related(  # noqa: PLR0913 (each is a way to ask)
+async def related(  # noqa: PLR0913 (each is an option of the command)
     options: Options,
     *,
     more_paths: MorePaths = None,
@@ -120,24 +134,28 @@ async def related(  # noqa: PLR0913 (each is a way to ask)
     ] = None,
     paths_from: PathsFrom = None,
     fingerprint: Fingerprint = None,
-    text: Annotated[str | None, typer.Option("--text", metavar="TEXT", help="Words that it has to do with.")] = None,
+    text: Words = None,
     repo: Repo = None,
-    sha: Annotated[str | None, typer.Option("--sha", metavar="SHA", help="A commit; git is not asked.")] = None,
+    sha: Annotated[
+        str | None, typer.Option("--sha", metavar="COMMIT", help="A commit: an id, or a ref of this repository.")
+    ] = None,
     pr: Annotated[int | None, typer.Option("--pr", metavar="N", min=0, help="A pull request.")] = None,
     limit: Limit = None,
     budget_ms: SectionBudget = None,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print it as a section for a pull request.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print a section for a pull request.")] = False,
     apply: Apply = None,
-) -> Answer:
-    """Find what has to do with paths, a fingerprint, words, a commit or a pull request, and say why."""
+) -> CommandResult:
+    """Find records related to a path, fingerprint, commit or pull request; --text and --repo narrow the result."""
     if paths_from == apply == "-":
         raise Invalid("Only one of --paths-from and --apply can be standard input.")
     paths = [
         *map(in_repository, (*(path or []), *(more_paths or []))),
-        *(paths_inside(listed_in(paths_from)) if paths_from is not None else []),
+        *(paths_inside(read_paths(paths_from)) if paths_from is not None else []),
     ]
     if paths_from is None and not paths and all(each is None for each in (fingerprint, text, sha, pr)):
-        raise Invalid("Say what it is related to: --path PATH, --fingerprint F, --text TEXT, --sha SHA or --pr N.")
+        raise Invalid("No search criterion. Use --path PATH, --fingerprint F, --text TEXT, --sha SHA or --pr N.")
+    if sha is not None:
+        sha = commit_id(sha)
     has_section = markdown or apply is not None
     default_ms = _SECTION_BUDGET_MS if has_section else _BUDGET_MS
     async with records_of(options) as memory:
@@ -158,10 +176,12 @@ async def related(  # noqa: PLR0913 (each is a way to ask)
     return with_section(options, found, apply)
 
 
-async def search(  # noqa: PLR0913 (each is a way to ask)
+async def search(  # noqa: PLR0913 (each is an option of the command)
     options: Options,
     *,
-    words: Annotated[list[str], typer.Argument(metavar="WORD", help="Words; none of them is search syntax.")],
+    words: Annotated[
+        list[str], typer.Argument(metavar="WORD", help="Words to find; they are not interpreted as search syntax.")
+    ],
     repo: Repo = None,
     kind: Kind = None,
     source: Source = None,
@@ -169,8 +189,8 @@ async def search(  # noqa: PLR0913 (each is a way to ask)
     until: Until = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=100, help="Maximum number of records.")] = 10,
     budget_ms: Budget = _BUDGET_MS,
-) -> Answer:
-    """Find records by their words, the best first: by stem, and any part in Chinese, Japanese and Korean."""
+) -> CommandResult:
+    """Find records by words, best match first. Words match by stem; Chinese, Japanese and Korean words by any part."""
     filters = _filters(kind, source, repo, since, until)
     async with records_of(options) as memory:
         found = await memory.reader.search(" ".join(words), limit=limit, budget_ms=budget_ms, **filters)
@@ -186,26 +206,26 @@ async def list_(  # noqa: PLR0913 (each is a filter)
     since: Since = None,
     until: Until = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="Maximum number.")] = 20,
-) -> Answer:
-    """List the newest records that match all filters. Superseded ones are left out."""
+) -> CommandResult:
+    """List the newest records that match all filters, without superseded ones."""
     filters = _filters(kind, source, repo, since, until)
     async with records_of(options) as memory:
         found = await memory.reader.list(limit=limit, **filters)
-    said = [line for record in found["records"] for line in described(record)]
-    more = ["There are more; --limit shows them."] if found["has_more"] else []
+    lines = [line for record in found["records"] for line in record_lines(record)]
+    more = ["There are more; raise --limit to show them."] if found["has_more"] else []
     none = "No record matches." if any(filters.values()) else "The memory is empty."
-    return Answer(found, [*(said or [none]), *more])
+    return CommandResult(found, [*(lines or [none]), *more])
 
 
 def _filters(
     kind: str | None, source: str | None, repo: str | None, since: str | None, until: str | None
-) -> RecordFilters:
-    given: RecordFilters = {"type": kind, "source": source, "repo": repo}
+) -> "RecordFilters":
+    filters: RecordFilters = {"type": kind, "source": source, "repo": repo}
     if since is not None:
-        given["since"] = moment_given(since, "--since")
+        filters["since"] = read_moment(since, "--since")
     if until is not None:
-        given["until"] = moment_given(until, "--until")
-    return given
+        filters["until"] = read_moment(until, "--until")
+    return filters
 
 
 async def show(
@@ -214,15 +234,15 @@ async def show(
     record: Annotated[
         str, typer.Argument(metavar="ID", help="The record's id, or a unique prefix of it (at least six characters).")
     ],
-) -> Answer:
-    """Show a record with all that it holds."""
+) -> CommandResult:
+    """Show a record with all its fields."""
     async with records_of(options) as memory:
         found = await memory.reader.get(record)
-    return Answer(found, [*described(found), to_json(found)])
+    return CommandResult(found, [*record_lines(found), to_json(found)])
 
 
-def _answer(found: Mapping[str, Any]) -> Answer:
+def _answer(found: Mapping[str, Any]) -> CommandResult:
     is_off = bool(found.get("disabled"))
-    said = told(found["matches"], truncated=found["truncated"], disabled=is_off)
+    lines = match_lines(found["matches"], truncated=found["truncated"], disabled=is_off)
     further = further_matches(len(found["matches"]), found.get("more"), "--limit {limit}")
-    return Answer(found, [*said, *([further] if further else [])])
+    return CommandResult(found, [*lines, *([further] if further else [])])

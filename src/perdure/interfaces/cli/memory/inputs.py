@@ -1,4 +1,4 @@
-"""What is read from standard input, or from a file."""
+"""Reads standard input, files of paths, and times."""
 
 import io
 import re
@@ -11,24 +11,24 @@ from datetime import UTC, datetime, timedelta
 from threading import Event
 from typing import BinaryIO
 
+from perdure.app.memory.repositories import in_repository, is_shallow
 from perdure.errors import Invalid, NotFound
 from perdure.files.opening import read_input_file
-from perdure.memory.ingest.checkout import in_repository, is_shallow
 
 _LARGEST_LIST = 8 << 20
 _PIECE = 1 << 16
 _QUOTED = re.compile(rb'"((?:[^"\\]|\\(?:[abtnvfr"\\]|[0-7]{3}))*)"')
 _ESCAPED = re.compile(rb'\\([abtnvfr"\\]|[0-7]{3})')
 _ESCAPES = dict(zip((bytes([char]) for char in b'abtnvfr"\\'), (bytes([c]) for c in b'\a\b\t\n\v\f\r"\\'), strict=True))
-"""How git writes bytes that it quotes; any other byte is three octal digits."""
-_LOOK_S = 0.1
-"""A wait is no longer than this: a signal that comes just before a read would not end it."""
+"""The escapes of git for quoted bytes; any other byte is written as three octal digits."""
+_POLL_S = 0.1
+"""The maximum time of one wait, so that a signal that arrives just before the wait is noticed."""
 
 
 def standard_input() -> BinaryIO:
-    """Return the stream.
+    """Return the binary stream of standard input.
 
-    Raises: Invalid when it is closed.
+    Raises: Invalid when standard input is closed.
     """
     if sys.stdin is None:
         raise Invalid("Standard input was expected, but it is closed.")
@@ -36,10 +36,10 @@ def standard_input() -> BinaryIO:
 
 
 def read_input(largest: int, instead: str) -> bytes:
-    """Read all of it, up to a size.
+    """Read standard input up to a size.
 
-    Raises: Invalid when it has more, `instead` says what to do then; when it is empty: the program before the pipe has
-    failed, and what it should have printed would be lost.
+    Raises: Invalid when it is larger, with the advice `instead`, or when it is empty: an empty input usually means that
+    the program before the pipe failed.
     """
     data = bytearray()
     with _interruptible(), input_in_pieces(_PIECE) as pieces:
@@ -53,9 +53,9 @@ def read_input(largest: int, instead: str) -> bytes:
 
 
 def empty_input(source: str = "Standard input") -> Invalid:
-    """Return the error for a source without a byte, which names a shallow clone as a likely reason."""
+    """Return the error for an empty source; in a shallow clone, it explains that as the likely reason."""
     reason = (
-        " This is a shallow clone: `git diff A...B` needs a commit that both have. Fetch the history first, with"
+        " This is a shallow clone: `git diff A...B` needs a common ancestor. Fetch the history first, with"
         " `git fetch --unshallow`."
     )
     return Invalid(f"{source} is empty; nothing was changed.{reason if is_shallow() else ''}")
@@ -63,9 +63,9 @@ def empty_input(source: str = "Standard input") -> Invalid:
 
 @contextmanager
 def input_in_pieces(size: int) -> Iterator[Iterator[bytes]]:
-    """Lend the pieces of standard input to a thread; when the block ends, so does the wait for more of them.
+    """Yield an iterator over standard input for use in a thread; leaving the block ends its wait for more input.
 
-    Raises: Invalid when it is closed.
+    Raises: Invalid when standard input is closed.
     """
     is_over = Event()
     try:
@@ -75,25 +75,25 @@ def input_in_pieces(size: int) -> Iterator[Iterator[bytes]]:
 
 
 def _pieces(stream: BinaryIO, size: int, is_over: Event) -> Iterator[bytes]:
-    read = getattr(stream, "read1", stream.read)  # what is there already; the rest may never come
+    read = getattr(stream, "read1", stream.read)  # returns the available bytes; the rest may never arrive
     while not is_over.is_set():
         if _has_something(stream):
             if not (piece := read(size)):
                 return
             yield piece
-    raise InterruptedError("The command no longer waits for the rest of standard input.")
+    raise InterruptedError("The command stopped waiting for the rest of standard input.")
 
 
 def _has_something(stream: BinaryIO) -> bool:
     try:
-        return bool(select.select([stream], [], [], _LOOK_S)[0])
+        return bool(select.select([stream], [], [], _POLL_S)[0])
     except (io.UnsupportedOperation, ValueError):
-        return True  # it is not a file of the system
+        return True  # the stream has no file descriptor
 
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let Ctrl-C end a read in the main thread; a running loop would note it, and go on with the read."""
+    """Let Ctrl-C end a read in the main thread; the handler of a running event loop would not interrupt it."""
     before = signal.getsignal(signal.SIGINT)
     if before is signal.SIG_IGN:
         yield
@@ -105,8 +105,8 @@ def _interruptible() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def moment_given(text: str, name: str) -> datetime:
-    """Return the moment that is meant: a number of hours or days ago, or a date.
+def read_moment(text: str, name: str) -> datetime:
+    """Parse a time: a number of hours or days ago, or a date.
 
     Raises: Invalid
     """
@@ -120,13 +120,14 @@ def moment_given(text: str, name: str) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def listed_in(source: str) -> list[str]:
-    """Return the paths in a file, or on standard input, as `git diff --name-only` prints them, also with `-z`.
+def read_paths(source: str) -> list[str]:
+    """Read the paths of a file, or of standard input, in the output format of `git diff --name-only`, also with `-z`.
 
-    Raises: Invalid, also for an empty file in a shallow clone, where `git diff` has failed; NotFound.
+    Raises: Invalid, also for a path that leads out of the repository, and for an empty file in a shallow clone, where
+    `git diff` usually failed; NotFound.
     """
     try:
-        data = read_input(_LARGEST_LIST, "Give fewer paths.") if source == "-" else read_input_file(source)
+        data = read_input(_LARGEST_LIST, "Pass fewer paths.") if source == "-" else read_input_file(source)
     except OSError as error:
         raise NotFound(f"{source} cannot be read: {error.strerror}.") from error
     lines = (line.rstrip(b"\r") for line in data.split(b"\n"))
@@ -134,11 +135,27 @@ def listed_in(source: str) -> list[str]:
     texts = [part.decode(errors="replace") for part in parts if part.strip()]
     if not texts and (source == "-" or is_shallow()):
         raise empty_input("Standard input" if source == "-" else source)
-    return [in_repository(text) if text.startswith("/") else text for text in texts]
+    return [_from_root(text, source) for text in texts]
+
+
+def _from_root(text: str, source: str) -> str:
+    """Return a path relative to the root of its repository.
+
+    Raises: Invalid when it leads out of the repository.
+    """
+    if text.startswith("/"):
+        return in_repository(text)
+    if ".." in text.split("/"):
+        where = "Standard input" if source == "-" else source
+        raise Invalid(
+            f"{where} has the path {text!r}, which leads out of the repository. Give paths relative to its root, as"
+            " `git diff --name-only` lists them."
+        )
+    return text
 
 
 def _unquoted(line: bytes) -> bytes:
-    """Return a path that git may have quoted, as C does it, because it has bytes beyond ASCII or control characters."""
+    """Return a path without the quotes and escapes that git adds for control and non-ASCII characters."""
     found = _QUOTED.fullmatch(line)
     return _ESCAPED.sub(_unescaped, found[1]) if found else line
 

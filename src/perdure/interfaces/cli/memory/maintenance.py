@@ -9,9 +9,9 @@ import typer
 from perdure.app.memory.memory import open_memory
 from perdure.errors import Conflict, Damaged, Denied, NotFound
 from perdure.interfaces.cli.command import Options, command
-from perdure.interfaces.cli.command_result import Answer, Table
-from perdure.interfaces.cli.confirm import can_ask, is_sure
-from perdure.interfaces.cli.memory.records import described
+from perdure.interfaces.cli.command_result import CommandResult, Table
+from perdure.interfaces.cli.confirm import ask_yes_no, can_ask
+from perdure.interfaces.cli.memory.records import record_lines
 from perdure.interfaces.cli.remote.opened import records_of
 from perdure.interfaces.cli.remote.ports.records import RecordReader
 
@@ -23,61 +23,61 @@ def register(app: typer.Typer) -> None:
     for fn in (status, forget):
         command(app, fn.__name__, server=True)(fn)
     for fn in (verify, repair, rebuild, compact):
-        command(app, fn.__name__, server="It works on the files of the memory, on the machine that has them.")(fn)
+        command(app, fn.__name__, server="It changes or checks the files of the memory: run it on their machine.")(fn)
 
 
-async def status(options: Options) -> Answer:
-    """Show how much there is, how large it is, and how the log and its index stand."""
+async def status(options: Options) -> CommandResult:
+    """Show the number of records, their size, and the state of the log and the index."""
     async with records_of(options) as memory:
         found = await memory.reader.status()
-    return Answer(found, [_table(found)])
+    return CommandResult(found, [_table(found)])
 
 
 async def verify(
     options: Options,
     *,
     clear: Annotated[
-        bool, typer.Option("--clear", help="After a failed flush: rewrite the log, allow appends.")
+        bool, typer.Option("--clear", help="After a failed flush, rewrite the log to allow appends again.")
     ] = False,
-) -> Answer:
-    """Read the whole log and the archive, and say what is wrong with them; exit 7 when something is.
+) -> CommandResult:
+    """Verify the whole log and the archive, and report damage; exit 7 if there is any.
 
-    Checks that each line is JSON, that its checksum fits, and that ids are unique and printable. The index is not read.
+    Checks that each line is JSON with a correct checksum, and that ids are unique and printable. The index is not read.
     """
     async with open_memory(options.settings()) as memory:
         found = await memory.verify(clear=clear)
     listed = [*found["bad"], *found["archive"]["bad"]]
     is_damaged = found["failed"] or found["bad_lines"] or found["archive"]["bad_lines"]
     odd = found["odd_ids"]
-    said = [_bad(each) for each in listed] or ["Every line is as it was written."]
+    lines = [_bad(each) for each in listed] or ["Every line is unchanged."]
     if found["failed"]:
-        said.append("A flush has failed; `perdure memory verify --clear` allows appends again.")
+        lines.append("A flush has failed; `perdure memory verify --clear` allows appends again.")
     if found["bad_lines"]:
-        said.append("`perdure memory repair` moves damaged lines aside; --accept ID takes an altered one as it stands.")
-    said += [f"The id {each['id']!r} has a control character; `perdure memory forget` removes it." for each in odd]
-    said.append("Checked in the log and the archive: JSON, checksums, ids. The index is derived, and not checked.")
+        lines.append("`perdure memory repair` quarantines damaged lines; --accept ID keeps an altered record.")
+    lines += [f"The id {each['id']!r} has a control character; `perdure memory forget` removes it." for each in odd]
+    lines.append("Checked in the log and the archive: JSON, checksums, ids. The index is derived, and not checked.")
     rest = {key: value for key, value in found.items() if key not in ("bad", "archive", "odd_ids", "checked")}
-    return Answer(found, [*said, _table(rest)], Damaged.exit_code if is_damaged else 0)
+    return CommandResult(found, [*lines, _table(rest)], Damaged.exit_code if is_damaged else 0)
 
 
 async def repair(
     options: Options,
     *,
     accept: Annotated[
-        str | None, typer.Option("--accept", metavar="ID", help="Take this altered record as it stands.")
+        str | None, typer.Option("--accept", metavar="ID", help="Keep this altered record with its present content.")
     ] = None,
-) -> Answer:
-    """Move damaged lines out of the log into `quarantine`; nothing is deleted."""
+) -> CommandResult:
+    """Move damaged lines from the log into `quarantine`; nothing is deleted."""
     async with open_memory(options.settings()) as memory:
         found = await memory.repair(accept=accept)
-    return Answer(found, [_table(found)])
+    return CommandResult(found, [_table(found)])
 
 
-async def rebuild(options: Options) -> Answer:
-    """Make the index anew from the log."""
+async def rebuild(options: Options) -> CommandResult:
+    """Rebuild the index from the log."""
     async with open_memory(options.settings()) as memory:
         found = await memory.rebuild()
-    return Answer(found, [_table(found)])
+    return CommandResult(found, [_table(found)])
 
 
 async def compact(
@@ -87,60 +87,61 @@ async def compact(
         int | None,
         typer.Option("--days", metavar="N", min=1, max=365, help="Days to keep (default: memory.retention_days)."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and write nothing.")] = False,
-) -> Answer:
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Report the effect without writing.")] = False,
+) -> CommandResult:
     """Move old and superseded records into the archive; pinned ones and the newest of each fingerprint stay."""
     async with open_memory(options.settings()) as memory:
         found = await memory.compact(retention_days=days, dry_run=dry_run)
-    said = ["This would be done; nothing was written."] if dry_run else []
-    return Answer({**found, "dry_run": dry_run}, [*said, _table(found)])
+    note = ["Dry run: nothing was written."] if dry_run else []
+    return CommandResult({**found, "dry_run": dry_run}, [*note, _table(found)])
 
 
 async def forget(
     options: Options,
     *,
     record: Record,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether you are sure.")] = False,
-) -> Answer:
-    """Remove a record for good, from the log and the archive; asks on a terminal, needs --yes elsewhere."""
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+) -> CommandResult:
+    """Delete a record permanently from log and archive. Asks on a terminal; elsewhere, --yes is required."""
     async with records_of(options) as memory:
-        known = await _known(memory.reader, record)
-        is_it = known is not None and known["id"] == record
+        known = await _find_by_prefix(memory.reader, record)
+        has_whole_id = known is not None and known["id"] == record
         if not yes:
-            _ask(options, list(described(known)) if known and is_it else [f"{record}, if it is in the archive"])
+            description = [f"{record}, if it is in the archive"]
+            _confirm(options, list(record_lines(known)) if known and has_whole_id else description)
         try:
             found = await memory.writer.forget(record)
         except NotFound as error:
-            if known is None or is_it:
+            if known is None or has_whole_id:
                 raise
-            meant = f"Did you mean {known['id']!r}? Commands that change the memory need the whole id."
-            raise NotFound(f"No record has the id {record!r}. {meant}") from error
-    return Answer(found, [f"{record} is forgotten."])
+            hint = f"Did you mean {known['id']!r}? Commands that change the memory need the whole id."
+            raise NotFound(f"No record has the id {record!r}. {hint}") from error
+    return CommandResult(found, [f"{record} is forgotten."])
 
 
-async def _known(memory: RecordReader, record: str) -> dict[str, Any] | None:
-    """Return the record with an id, or the only one whose id begins so; one in the archive is not found."""
+async def _find_by_prefix(memory: RecordReader, record: str) -> dict[str, Any] | None:
+    """Return the record with an id or a unique prefix; archived records are not found."""
     try:
         return await memory.get(record)
     except (NotFound, Conflict):
         return None
 
 
-def _ask(options: Options, about: list[str]) -> None:
-    """Let a person think again.
+def _confirm(options: Options, description: list[str]) -> None:
+    """Show a record, and ask for confirmation of its deletion.
 
     Raises: Conflict without a terminal; Denied when the answer is no.
     """
     if not can_ask(options):
-        raise Conflict("Nothing was forgotten: it cannot be undone and needs a confirmation. Give --yes.")
-    print("\n".join(about), file=sys.stderr)
-    if not is_sure("Forget it for good?"):
+        raise Conflict("Nothing was forgotten: it cannot be undone and needs a confirmation. Use --yes.")
+    print("\n".join(description), file=sys.stderr)
+    if not ask_yes_no("Forget it permanently?"):
         raise Denied("Nothing was forgotten.")
 
 
 def _bad(found: dict[str, Any]) -> str:
-    about = ", ".join(f"{key} {value}" for key, value in found.items() if key != "kind")
-    return f"{found.get('kind', 'bad')}: {about}"
+    fields = ", ".join(f"{key} {value}" for key, value in found.items() if key != "kind")
+    return f"{found.get('kind', 'bad')}: {fields}"
 
 
 def _table(found: Mapping[str, Any]) -> Table:

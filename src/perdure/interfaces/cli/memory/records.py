@@ -1,4 +1,4 @@
-"""A record as a person sees it: what, how bad, how old, where, and why it was found."""
+"""Records as lines of text: severity, type, age, place, and the reasons of a match."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,22 +11,23 @@ _PATHS = 6
 _WIDTH = 200
 
 
-def told(matches: Sequence[Mapping[str, Any]], *, truncated: bool, disabled: bool = False) -> list[str]:
-    """Say what was found, and whether there may be more."""
+def match_lines(matches: Sequence[Mapping[str, Any]], *, truncated: bool, disabled: bool = False) -> list[str]:
+    """Return lines about the matches, with a note if the search was cut short."""
     if disabled:
-        return ["The memory is switched off (memory.enabled); nothing is looked up."]
-    said = [line for match in matches for line in _matched(match)]
-    return [*(said or ["Nothing was found."]), *(["There may be more: the time was up."] if truncated else [])]
+        return ["The memory is switched off (memory.enabled); nothing was searched."]
+    found = [line for match in matches for line in _lines_of_match(match)]
+    note = ["There may be more: the time limit was reached."] if truncated else []
+    return [*(found or ["Nothing was found."]), *note]
 
 
-def _matched(match: Mapping[str, Any]) -> Iterator[str]:
-    yield from described(match["record"], match.get("why") or ())
+def _lines_of_match(match: Mapping[str, Any]) -> Iterator[str]:
+    yield from record_lines(match["record"], match.get("why") or ())
     if (count := match.get("count") or 1) > 1:
-        yield f"  {count} records say this; the newest is shown."
+        yield f"  {count} records have this fingerprint; the newest is shown."
 
 
-def described(record: Mapping[str, Any], why: Sequence[Mapping[str, Any]] = ()) -> Iterator[str]:
-    """Describe a record in a few lines."""
+def record_lines(record: Mapping[str, Any], why: Sequence[Mapping[str, Any]] = ()) -> Iterator[str]:
+    """Yield a few lines about a record."""
     title = record.get("title") or record.get("summary") or ""
     severity = record.get("severity")
     known = None if severity == "unknown" else severity
@@ -46,7 +47,7 @@ def described(record: Mapping[str, Any], why: Sequence[Mapping[str, Any]] = ()) 
 
 
 def age(timestamp: Any, now_s: float | None = None) -> str:
-    """Say how long ago a moment was."""
+    """Return the age of a moment in words."""
     try:
         seconds = (time.time() if now_s is None else now_s) - datetime.fromisoformat(timestamp).timestamp()
     except (TypeError, ValueError):
@@ -61,8 +62,8 @@ def age(timestamp: Any, now_s: float | None = None) -> str:
 def _source(record: Mapping[str, Any]) -> str | None:
     metadata = record.get("metadata")
     is_pinned = isinstance(metadata, dict) and metadata.get("pinned") is True
-    said = [f"from {record['source']}"] if record.get("source") else []
-    return ", ".join([*said, *(["pinned"] if is_pinned else [])]) or None
+    source = [f"from {record['source']}"] if record.get("source") else []
+    return ", ".join([*source, *(["pinned"] if is_pinned else [])]) or None
 
 
 def _cut(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Related history as a section of Markdown: printed, or put into a file."""
+"""Prints related records as a Markdown section, or writes it into a file."""
 
 import os
 import sys
@@ -7,41 +7,41 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from perdure.app.memory.sections import apply_section, render_section
 from perdure.errors import Invalid, Unavailable, from_os_error
 from perdure.files.atomic import write_atomic
 from perdure.files.opening import read_input_file
 from perdure.interfaces.cli.command import Options
-from perdure.interfaces.cli.command_result import Answer
+from perdure.interfaces.cli.command_result import CommandResult
 from perdure.interfaces.cli.memory.inputs import read_input
-from perdure.memory.query.hosting import hosting_here
-from perdure.memory.query.markdown import apply_section, section
 
 _LARGEST = 8 << 20
 
 
-def with_section(options: Options, found: Mapping[str, Any], target: str | None) -> Answer:
-    """Answer with the section; with a target, put it there: a file, or from standard input to standard output.
+def with_section(options: Options, found: Mapping[str, Any], target: str | None) -> CommandResult:
+    """Print the section, or write it into `target`: a file, or `-` from standard input to standard output.
 
-    When nothing matches there is no section, and an older one is removed. A memory that is off changes nothing.
+    Without a match, an older section is removed. A memory that is switched off changes nothing.
     """
-    hosting = hosting_here() if found["matches"] else None
-    written = section(found["matches"], truncated=found["truncated"], more=found.get("more"), hosting=hosting)
-    data = {**found, "markdown": written}
+    if target is not None and not target.strip():
+        raise Invalid("--apply needs a file name, or `-` for standard input.")
+    section = render_section(found)
+    data = {**found, "markdown": section}
     if target is None:
-        return Answer(data, [written] if written else [])
-    change = (lambda text: text) if found.get("disabled") else partial(apply_section, new=written)
+        return CommandResult(data, [section] if section else [])
+    change = (lambda text: text) if found.get("disabled") else partial(apply_section, new=section)
     if target == "-":
-        text = change(_text(read_input(_LARGEST, "Give the text of one comment."), "Standard input"))
-        return Answer({**data, "text": text}, [] if options.json else _printed(text))
+        text = change(_decode(read_input(_LARGEST, "Pass the text of one comment."), "Standard input"))
+        return CommandResult({**data, "text": text}, [] if options.json else _print_unchanged(text))
     path = Path(os.path.abspath(target))
-    is_changed = _put(path, change)
+    is_changed = _rewrite(path, change)
     off = f"The memory is switched off (memory.enabled); {path} was not changed."
-    said = off if found.get("disabled") else _said(path, is_changed=is_changed, has_section=bool(written))
-    return Answer({**data, "path": str(path), "changed": is_changed}, [said])
+    report = off if found.get("disabled") else _report(path, is_changed=is_changed, has_section=bool(section))
+    return CommandResult({**data, "path": str(path), "changed": is_changed}, [report])
 
 
-def _printed(text: str) -> list[str]:
-    """Print a text byte for byte for the next program; only on a terminal control characters are escaped.
+def _print_unchanged(text: str) -> list[str]:
+    """Print a text byte for byte; for a terminal, return it as a part of the answer, which escapes it.
 
     Raises: Unavailable
     """
@@ -58,21 +58,21 @@ def _printed(text: str) -> list[str]:
     return []
 
 
-def _said(path: Path, *, is_changed: bool, has_section: bool) -> str:
+def _report(path: Path, *, is_changed: bool, has_section: bool) -> str:
     if not has_section:
         removed = f"The section was removed from {path}." if is_changed else f"{path} was not changed."
         return f"Nothing related was found. {removed}"
-    return f"{path} has the section now." if is_changed else f"{path} has that section already."
+    return f"The section was written into {path}." if is_changed else f"The section in {path} is up to date."
 
 
-def _put(path: Path, change: Callable[[str], str]) -> bool:
-    """Change the text of a file, wholly or not at all; return whether that changed it.
+def _rewrite(path: Path, change: Callable[[str], str]) -> bool:
+    """Change the text of a file atomically; return whether the text differs.
 
     Raises: Denied; Invalid.
     """
     target = path.resolve()
     try:
-        old = _text(read_input_file(target), str(path)) if target.exists() else ""
+        old = _decode(read_input_file(target), str(path)) if target.exists() else ""
         new = change(old)
         if new == old:
             return False
@@ -82,7 +82,7 @@ def _put(path: Path, change: Callable[[str], str]) -> bool:
     return True
 
 
-def _text(data: bytes, where: str) -> str:
+def _decode(data: bytes, where: str) -> str:
     if len(data) > _LARGEST:
         raise Invalid(f"{where} has more than {_LARGEST >> 20} MiB.")
     try:

@@ -1,1 +1,1 @@
-"""Text for a terminal: made harmless, cut to its width, times and durations."""
+"""Text for a terminal: escaped, fitted to its width, times and durations."""

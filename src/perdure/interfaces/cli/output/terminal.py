@@ -1,5 +1,6 @@
-"""Text that others wrote, made fit to be shown: without control characters, and cut to the width of a terminal."""
+"""Escapes control characters in untrusted text, and fits text to the width of a terminal."""
 
+import json
 import os
 import re
 import shutil
@@ -19,25 +20,30 @@ _LAST_COMMAND = re.compile(r": ((?:\S*/)?perdure (?:(?!\. |\n).)+)\Z")
 _IN_LINES = {code: shown for code, shown in _HIDDEN.items() if chr(code) not in "\n\t"}
 
 
+def value_text(value: object) -> str:
+    """Return a JSON value for a person: a text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
 def one_line(text: str) -> str:
-    r"""Show a text in one line: a control character, a line's end included, is written as `\x1b`."""
+    r"""Return a text as one line: control characters and line ends are escaped, as in `\x1b`."""
     return text.translate(_HIDDEN)
 
 
 def lines(text: str) -> str:
-    r"""Show a text of several lines; what could move the cursor or change the terminal is written as `\x1b`."""
+    r"""Return a text of several lines with all other control characters escaped, as in `\x1b`."""
     return text.replace("\r\n", "\n").translate(_IN_LINES)
 
 
 def columns_of_stdout() -> int | None:
-    """Return how many columns the terminal on standard output has; None when it is not a terminal."""
+    """Return the width of the terminal on standard output; None if it is not a terminal."""
     return max(shutil.get_terminal_size().columns, MIN_COLUMNS) if sys.stdout.isatty() else None
 
 
 def wrapped_for(text: str, stream: TextIO) -> str:
-    """Break long lines between words where the stream is a terminal; a text for a file or a pipe stays as it is.
+    """Break long lines between words if the stream is a terminal; text for a file or a pipe is unchanged.
 
-    A command on an indented line is not broken: it could not be pasted.
+    A command on an indented line is not broken, so that it can be pasted.
     """
     if not stream.isatty():
         return text
@@ -49,12 +55,12 @@ def wrapped_for(text: str, stream: TextIO) -> str:
 
 
 def command_below(text: str) -> str:
-    """Move a command at the end of a text to an indented line of its own, from which it can be copied."""
+    """Move a command at the end of a text to its own indented line, so that it can be copied."""
     return _LAST_COMMAND.sub(r":\n  \1", text)
 
 
 def _columns(stream: TextIO) -> int:
-    """Return the columns of the terminal that a stream writes to; the other streams may be files."""
+    """Return the width of the terminal that a stream writes to; the other streams may be files."""
     is_set = os.environ.get("COLUMNS", "").isdecimal()
     try:
         columns = 0 if is_set else os.get_terminal_size(stream.fileno()).columns
@@ -64,19 +70,19 @@ def _columns(stream: TextIO) -> int:
 
 
 def _filled(line: str, width: int) -> str:
-    """Break a line between words, never within one; what follows an indented line is indented by two more."""
+    """Break a line between words; continuation lines of an indented line are indented by two more columns."""
     before = len(line) - len(line.lstrip(" "))
     indent = " " * (before + 2) if before else ""
     return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def width_of(text: str) -> int:
-    """Return how many columns a text takes on a terminal."""
+    """Return the number of columns that a text occupies on a terminal."""
     return len(text) if text.isascii() else sum(map(_width, text))
 
 
 def cut_to(text: str, columns: int) -> str:
-    """Cut a text to a number of columns; a cut text ends with an ellipsis."""
+    """Return a text truncated to a number of columns; a truncated text ends with an ellipsis."""
     if width_of(text) <= columns:
         return text
     kept, room = [], columns - 1

@@ -1,4 +1,4 @@
-"""Times and durations as people read them; times are local."""
+"""Formats times, which are local, and durations for people."""
 
 from datetime import UTC, datetime
 
@@ -6,7 +6,7 @@ _SECOND_US = 1_000_000
 
 
 def in_words(milliseconds: int) -> str:
-    """Write a duration: `6 ms`, `3.5 s`, `3m 12s`, `1h 05m`, `2d 03h`."""
+    """Return a duration as text: `6 ms`, `3.5 s`, `3m 12s`, `1h 05m`, `2d 03h`."""
     seconds = milliseconds / 1000
     if seconds < 1:
         return f"{milliseconds} ms"
@@ -20,12 +20,12 @@ def in_words(milliseconds: int) -> str:
 
 
 def span(from_us: int, until_us: int) -> str:
-    """Write how long it is from one moment to another; clocks may go back."""
+    """Return the time between two moments as text; zero if the clock was set back between them."""
     return in_words(max(until_us - from_us, 0) // 1000)
 
 
 def age(moment_us: int, now_us: int) -> str:
-    """Write how long ago a moment was, in one unit: `12s ago`, `3m ago`, `5h ago`, `4d ago`."""
+    """Return the age of a moment in one unit: `12s ago`, `3m ago`, `5h ago`, `4d ago`."""
     seconds = max(now_us - moment_us, 0) // _SECOND_US
     for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
         if seconds >= size:
@@ -34,7 +34,7 @@ def age(moment_us: int, now_us: int) -> str:
 
 
 def short_moment(moment_us: int, now_us: int) -> str:
-    """Write a moment in at most twelve characters: its age when it was today, else `Nov 16 07:42`, or the date."""
+    """Return a moment in at most twelve characters: its age if it was today, else `Nov 16 07:42`, or the date."""
     then, now = _local(moment_us), _local(now_us)
     if then.date() == now.date():
         return age(moment_us, now_us)
@@ -42,7 +42,7 @@ def short_moment(moment_us: int, now_us: int) -> str:
 
 
 def deadline_moment(moment_us: int, now_us: int) -> str:
-    """Write a deadline in at most twelve characters: `14:05` when it is today, else `Nov 16 14:05`."""
+    """Return a deadline in at most twelve characters: `14:05` if it is today, else `Nov 16 14:05`, or the date."""
     then, now = _local(moment_us), _local(now_us)
     if then.date() == now.date():
         return f"{then:%H:%M}"
@@ -50,17 +50,17 @@ def deadline_moment(moment_us: int, now_us: int) -> str:
 
 
 def whole_moment(moment_us: int) -> str:
-    """Write a moment with date, time and zone: `2026-11-16 07:42:10 CET`."""
+    """Return a moment with date, time and zone: `2026-11-16 07:42:10 CET`."""
     return f"{_local(moment_us):%Y-%m-%d %H:%M:%S %Z}"
 
 
 def sortable_moment(moment_us: int) -> str:
-    """Write a moment so that a program can sort by it: `2026-11-16 07:42:10`."""
+    """Return a moment in a form that sorts by time: `2026-11-16 07:42:10`."""
     return f"{_local(moment_us):%Y-%m-%d %H:%M:%S}"
 
 
 def _local(moment_us: int) -> datetime:
-    """Return a moment in local time; one that no calendar has is the last that it has."""
+    """Return a moment in local time; a moment outside the calendar becomes its last one."""
     try:
         return datetime.fromtimestamp(moment_us // _SECOND_US).astimezone()
     except (ValueError, OverflowError, OSError):

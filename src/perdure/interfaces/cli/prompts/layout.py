@@ -1,4 +1,4 @@
-"""How a question is laid out on a terminal: options in columns where they fit, else one below the other."""
+"""The layout of a question on a terminal: options in two columns if they fit, else stacked."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,20 +16,20 @@ _POINTER = 3
 _INDENT = 2
 _GAP = 2
 _READABLE = 28
-"""Narrower than this, a reason is no longer read at a glance."""
+"""The width below which reasons are shown under their labels, not beside them."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A line to choose: what it is, why one would, and what speaks for it."""
+    """An option: its label, a description, and a hint why it is suggested."""
 
     label: str
     why: str
     hint: str = ""
 
 
-def laid_out(choices: Sequence[Choice], width: int) -> list[list[Piece]]:
-    """Return the text of each choice, broken into lines so that none is wider than a terminal beside its pointer."""
+def layout_choices(choices: Sequence[Choice], width: int) -> list[list[Piece]]:
+    """Return the text of each choice, broken into lines that fit the terminal beside the pointer."""
     room = max(width - _POINTER - 1, 8)
     widest = max(cell_len(one_line(choice.label)) for choice in choices)
     if widest + _GAP + _READABLE <= room:
@@ -42,13 +42,13 @@ def _in_columns(choice: Choice, widest: int, room: int) -> list[Piece]:
     at = widest + _GAP
     first, *rest = _notes(choice, room - at)
     pad = " " * (at - cell_len(label))
-    return [("class:text", label + pad), first, *_below(rest, at)]
+    return [("class:text", label + pad), first, *_indent(rest, at)]
 
 
 def _stacked(choice: Choice, room: int) -> list[Piece]:
     first, *rest = [("class:text", line) for line in wrapped(one_line(choice.label), room)]
     notes = _notes(choice, room - _INDENT) if choice.why or choice.hint else []
-    return [first, *_below(rest, 0), *_below(notes, _INDENT)]
+    return [first, *_indent(rest, 0), *_indent(notes, _INDENT)]
 
 
 def _notes(choice: Choice, room: int) -> list[Piece]:
@@ -57,7 +57,7 @@ def _notes(choice: Choice, room: int) -> list[Piece]:
     return why + hint
 
 
-def _below(pieces: Sequence[Piece], indent: int) -> list[Piece]:
+def _indent(pieces: Sequence[Piece], indent: int) -> list[Piece]:
     margin = " " * (_POINTER + indent)
     return [piece for style, text in pieces for piece in (("", f"\n{margin}"), (style, text))]
 
@@ -68,8 +68,8 @@ def wrapped(text: str, room: int) -> list[str]:
     return [line.plain.rstrip() for line in Text(text).wrap(console, max(room, 2))] or [""]
 
 
-def answered(question: str, answer: str, width: int, mark: str = "✓") -> Text:
-    """Return one line of what was asked and answered, or two where both do not fit into one."""
+def exchange_text(question: str, answer: str, width: int, mark: str = "✓") -> Text:
+    """Return a question and its answer on one line, or on two if they do not fit."""
     asked, said = one_line(question), one_line(answer)
     between = "  " if cell_len(asked) + cell_len(said) + 4 <= width else "\n  "
     return Text.assemble((f"{mark} ", "cyan" if mark == "✓" else "yellow"), (asked, "dim"), between, (said, "bold"))

@@ -1,4 +1,4 @@
-"""A list to choose from, and a line to type into, at a terminal that can move its cursor."""
+"""A selectable list and a text line, for a terminal that can move its cursor."""
 
 import os
 import sys
@@ -14,7 +14,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 from questionary.prompts.common import InquirerControl
 
-from perdure.interfaces.cli.prompts.layout import Choice, laid_out
+from perdure.interfaces.cli.prompts.layout import Choice, layout_choices
 from perdure.interfaces.cli.prompts.matching import match_options
 
 _STYLE = Style(
@@ -37,14 +37,17 @@ _HOW_TYPED = "(↑ ↓ Enter; ? explains; Ctrl-C keeps it for later)"
 async def select(
     question: str, choices: Sequence[Choice], first: int, *, width: int, letters: str = "", leave: str | None = None
 ) -> int | str:
-    """Show a list, and return the index of what was chosen; the list is erased then.
+    """Show a list, return the index of the choice, and erase the list.
 
-    Each of the letters chooses, too. Where there is OTHER, anything else that is typed is returned instead; elsewhere
-    it moves the selection to the option that it names. `leave` says what Esc does; without it, Esc does nothing.
+    Each of `letters` selects the option at its position. If the list has OTHER, any other typed text is returned;
+    otherwise it moves the selection to the option that it names. `leave` labels the action of Esc; without it, Esc
+    does nothing.
 
     Raises: KeyboardInterrupt; EOFError at Ctrl-D, or Esc.
     """
-    shown = [questionary.Choice(list(title), value=number) for number, title in enumerate(laid_out(choices, width))]
+    shown = [
+        questionary.Choice(list(title), value=number) for number, title in enumerate(layout_choices(choices, width))
+    ]
     how = _HOW_TYPED if OTHER in choices else _HOW
     if leave is not None:
         how = f"(↑ ↓ Enter; Esc {leave})"
@@ -68,7 +71,7 @@ async def select(
 
 
 class _Typing:
-    """What is typed at a list: it moves the selection, and Enter accepts it only if it names exactly one option.
+    """Typed text at a list: it moves the selection, and Enter accepts it only if it names exactly one option.
 
     Without this, the keys of a typed `no` would be ignored, and Enter would accept the first option.
     """
@@ -119,14 +122,14 @@ class _Typing:
         return f"  {self._text!r} {problem}: type the beginning of one or its number (Backspace deletes)"
 
 
-async def words(question: str, begun: str = "", *, leave: str | None = None) -> str:
-    """Read a line that is typed, which may be begun already. `leave` says what Esc does, as in `select`.
+async def words(question: str, initial: str = "", *, leave: str | None = None) -> str:
+    """Read a typed line, with an editable initial text. `leave` labels the action of Esc, as in `select`.
 
     Raises: KeyboardInterrupt; EOFError at Ctrl-D on an empty line, or Esc.
     """
     how = None if leave is None else f"(Esc {leave})"
     prompt = questionary.text(
-        question, default=begun, style=_STYLE, qmark="?", instruction=how, output=_output(), erase_when_done=True
+        question, default=initial, style=_STYLE, qmark="?", instruction=how, output=_output(), erase_when_done=True
     )
     _bind(prompt, KeyBindings(), leave)
     return str(await prompt.unsafe_ask_async()).strip()
@@ -145,7 +148,7 @@ def _leave(event: KeyPressEvent) -> None:
 
 
 def _output() -> Vt100_Output:
-    """Write on standard error, and never ask a terminal where its cursor is: some do not answer."""
+    """Return an output to standard error that does not query the cursor position: some terminals do not answer."""
     depth = ColorDepth.DEPTH_1_BIT if os.environ.get("NO_COLOR") else None
     output = Vt100_Output.from_pty(sys.stderr, term=os.environ.get("TERM"), default_color_depth=depth)
     output.enable_cpr = False
@@ -153,7 +156,7 @@ def _output() -> Vt100_Output:
 
 
 def _keys(choices: Sequence[Choice], letters: str) -> KeyBindings:
-    """Return the keys that lists of ours have beside those of questionary."""
+    """Return the key bindings that are added to those of questionary."""
     keys = KeyBindings()
     keys.add(Keys.SIGINT, eager=True)(lambda event: event.app.exit(exception=KeyboardInterrupt()))
     keys.add(Keys.ControlD, eager=True)(_leave)
@@ -169,6 +172,6 @@ def _keys(choices: Sequence[Choice], letters: str) -> KeyBindings:
 
 
 def _typed(event: KeyPressEvent) -> None:
-    """Leave a list for what is typed; other keys do nothing."""
+    """Leave the list with typed text; other keys do nothing."""
     if event.data.strip() and event.data.isprintable():
         event.app.exit(result=event.data)

@@ -1,4 +1,4 @@
-"""Which options of a question a typed text names: by the beginning of their label, or by their number."""
+"""Matches typed text to the options of a question: by a prefix of the label, or by the number."""
 
 from collections.abc import Sequence
 
@@ -7,9 +7,9 @@ from perdure.interfaces.cli.prompts.plain import read_number
 
 
 def match_options(typed: str, labels: Sequence[str]) -> list[int]:
-    """Return the indices of the labels that a text names, ignoring case: one index when the text is clear.
+    """Return the indices of the labels that a text names, ignoring case; one index if the text is unambiguous.
 
-    A whole label precedes the beginning of a label, and that precedes a number: it is what the user reads.
+    A whole label takes precedence over a prefix, and a prefix over a number.
     """
     text = typed.strip().casefold()
     shown = [one_line(label).strip().casefold() for label in labels]
@@ -17,6 +17,6 @@ def match_options(typed: str, labels: Sequence[str]) -> list[int]:
         return []
     if text in shown:
         return [shown.index(text)]
-    begun = [number for number, label in enumerate(shown) if label.startswith(text)]
+    prefixed = [number for number, label in enumerate(shown) if label.startswith(text)]
     numbered = read_number(text, len(labels))
-    return begun or ([] if numbered is None else [numbered])
+    return prefixed or ([] if numbered is None else [numbered])

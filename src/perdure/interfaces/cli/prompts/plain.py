@@ -7,11 +7,11 @@ import sys
 from perdure.interfaces.cli.output.terminal import one_line
 
 _MOST_DIGITS = 9
-"""A number that is typed has fewer: neither a list nor a history is that long."""
+"""The maximum length of a typed number; no list or history is longer."""
 
 
 def can_move_cursor() -> bool:
-    """Tell whether the terminal can show a list that is redrawn in place."""
+    """Return whether the terminal can show a list that is redrawn in place."""
     return os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
 
 
@@ -22,10 +22,10 @@ async def read_line(question: str) -> str:
     """
     print(one_line(question), end=" ", file=sys.stderr, flush=True)
     loop = asyncio.get_running_loop()
-    is_there = asyncio.Event()
-    loop.add_reader(sys.stdin, is_there.set)
+    is_readable = asyncio.Event()
+    loop.add_reader(sys.stdin, is_readable.set)
     try:
-        await is_there.wait()
+        await is_readable.wait()
     finally:
         loop.remove_reader(sys.stdin)
     line = sys.stdin.readline()
@@ -35,6 +35,6 @@ async def read_line(question: str) -> str:
 
 
 def read_number(text: str, count: int) -> int | None:
-    """Return the index of the choice that was typed as its number, from 1 to `count`; None for anything else."""
+    """Return the index of an option typed as a number from 1 to `count`; None for any other text."""
     is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
     return int(text) - 1 if is_number and 1 <= int(text) <= count else None

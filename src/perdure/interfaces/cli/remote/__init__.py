@@ -1,6 +1,5 @@
-"""The commands at a server.
+"""Commands that work with a server (`--url`) or a home.
 
-`ports` say what they need of a home or a server, `opened` decides which of the two it is, and `connection` leads to the
-server; the other modules are the server's side of each port. What imports the client is imported only with `--url`,
-because start-up time is a feature.
+`ports` declare what commands need, `opened` selects the home or the server, and `connection` connects to the server.
+The other modules implement the ports over the client; they are imported only with `--url`, to keep the start-up fast.
 """

@@ -1,4 +1,4 @@
-"""The bots of a server, as the commands use bots."""
+"""Implements the ports for bots over the client."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,13 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from perdure.app.builder.bots import ExplanationView
-from perdure.bots.archive import pack_bot, read_archive
-from perdure.bots.provenance import Source
-from perdure.bots.slugs import require_slug
+from perdure.app.builder.bots import ExplanationView, packed_bot
+from perdure.app.builder.names import require_slug
+from perdure.app.builder.values import AssemblyResult, Explanation, Source
 from perdure.client.bots import Bots
-from perdure.forge.assembly.assembly import AssemblyResult
-from perdure.forge.assembly.library import Explanation
 from perdure.interfaces.cli.remote.connection import first
 from perdure.interfaces.cli.remote.received import Received, read_as
 
@@ -57,12 +54,12 @@ class ServerBots:
         return await self._bots.export(require_slug(slug))
 
     async def rollback(self, slug: str, number: int) -> AssemblyResult:
-        """See BotWriter.rollback; a call whose answer is lost is repeated under its key, and makes one version."""
+        """See BotWriter.rollback; a repeated call with the same key makes one version."""
         return read_as(AssemblyResult, await self._bots.rollback(require_slug(slug), number, key=uuid4().hex))
 
     async def load(self, path: Path) -> AssemblyResult:
-        """See BotWriter.load; the file is read and checked here, and what it holds is sent."""
-        archive = pack_bot(await asyncio.to_thread(read_archive, path))
+        """See BotWriter.load; the file is read and checked here, and its content is sent."""
+        archive = await asyncio.to_thread(packed_bot, path)
         return read_as(AssemblyResult, await self._bots.load_archive(archive, key=uuid4().hex))
 
     async def delete(self, slug: str, *, with_choices: bool = False) -> None:

@@ -1,17 +1,17 @@
-"""Forge of a server, as the commands use it: interviews, drafts and choices."""
+"""Implements the ports for interviews, drafts and choices over the client."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 from perdure.app.builder.sessions import SessionView, require_whole_session_id
+from perdure.app.builder.values import AssemblyResult, Changes
 from perdure.client.builder import Builder
-from perdure.forge.assembly.assembly import AssemblyResult
-from perdure.forge.assembly.changes import Changes
 from perdure.interfaces.cli.remote.connection import first
 from perdure.interfaces.cli.remote.received import Received, read_as, read_session
 
 if TYPE_CHECKING:
+    from perdure.app.builder.vocabulary import EngineName
     from perdure.app.wire.resources import builder as wire
 
 _PAGE = 500
@@ -20,29 +20,35 @@ _PAGE = 500
 class ServerBuilder:
     """Implements `Interviews`, `Drafts` and `Choices` over the client.
 
-    A call that changes something has a key of its own, so that the client repeats it when its answer is lost.
+    Each writing call has its own idempotency key, so that the client can repeat it after a lost response.
     """
 
     def __init__(self, builder: Builder) -> None:
         self._builder = builder
 
-    async def start(self, description: str) -> SessionView:
+    async def start(self, description: str, *, engine: str | None = None) -> SessionView:
         """See Interviews.start."""
-        begun = await self._builder.start(description, key=uuid4().hex)
+        begun = await self._builder.start(description, engine=_engine(engine), key=uuid4().hex)
         return await self.get(begun["session_id"])
 
-    async def reconfigure(self, bot_slug: str, *, description: str = "") -> SessionView:
+    async def reconfigure(self, bot_slug: str, *, description: str = "", engine: str | None = None) -> SessionView:
         """See Interviews.reconfigure."""
-        begun = await self._builder.reconfigure(bot_slug, description=description, key=uuid4().hex)
+        begun = await self._builder.reconfigure(
+            bot_slug, description=description, engine=_engine(engine), key=uuid4().hex
+        )
         return await self.get(begun["session_id"])
 
     async def get(self, session_id: str) -> SessionView:
         """See Interviews.get."""
         return read_session(await self._builder.get(session_id))
 
-    async def answer(self, session_id: str, wire_answer: Any, expected_revision: int | None = None) -> SessionView:
-        """See Interviews.answer; the session is read again, because an answer returns the next turn alone."""
-        await self._builder.answer(session_id, wire_answer, revision=expected_revision, key=uuid4().hex)
+    async def answer(
+        self, session_id: str, wire_answer: Any, expected_revision: int | None = None, *, engine: str | None = None
+    ) -> SessionView:
+        """See Interviews.answer; the session is read again, because the response has only the next turn."""
+        await self._builder.answer(
+            session_id, wire_answer, revision=expected_revision, engine=_engine(engine), key=uuid4().hex
+        )
         return await self.get(session_id)
 
     async def changes(self, session_id: str) -> Changes:
@@ -85,3 +91,8 @@ class ServerBuilder:
     async def clear_choices(self) -> int:
         """See Choices.clear_choices."""
         return await self._builder.clear_choices()
+
+
+def _engine(wanted: str | None) -> "EngineName | None":
+    """Return the engine as the client takes it; the server rejects an unknown one."""
+    return cast("EngineName | None", wanted)

@@ -1,4 +1,4 @@
-"""The way from a command to the server that it works with."""
+"""Connects a command to its server."""
 
 import os
 from collections.abc import AsyncIterator
@@ -10,14 +10,14 @@ from perdure.errors import NoToken
 
 T = TypeVar("T")
 TOKEN_VARIABLE = "PERDURE_TOKEN"  # noqa: S105 (a name, not a token)
-_HOW = f"`perdure token show` prints it on the machine of the server; give it in the variable {TOKEN_VARIABLE}."
+_HOW = f"`perdure token show` prints it on the machine of the server; set it in the variable {TOKEN_VARIABLE}."
 
 
 @asynccontextmanager
 async def connected(url: str) -> AsyncIterator[Client]:
-    """Give a client of a server, with the token of the environment.
+    """Yield a client of a server, with the token of the environment.
 
-    Raises: NoToken when there is none, or the server refuses it; Invalid when the token may not be sent there.
+    Raises: NoToken when it is missing or rejected by the server; Invalid when it must not be sent to that address.
     """
     token = os.environ.get(TOKEN_VARIABLE, "")
     if not token:
@@ -26,11 +26,11 @@ async def connected(url: str) -> AsyncIterator[Client]:
         async with Client(url, token) as client:
             yield client
     except NoToken as error:
-        raise NoToken(f"{url} refuses the token. {_HOW}") from error
+        raise NoToken(f"{url} rejects the token. {_HOW}") from error
 
 
 async def first(limit: int, items: AsyncIterator[T]) -> list[T]:
-    """Return the first items of a list; no page is fetched behind the last of them."""
+    """Return the first items; no further page is fetched after the last of them."""
     found: list[T] = []
     async for item in items:
         found.append(item)

@@ -1,4 +1,4 @@
-"""Goals that a server runs, seen from a command: started, resumed or retried there, and followed here."""
+"""Runs goals at a server and shows their events here."""
 
 import asyncio
 import sys
@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from perdure.app.goals.values import Event, GoalState
 from perdure.app.wire.goal_view import GoalView
 from perdure.errors import Conflict, Unavailable
-from perdure.interfaces.cli.command_result import Answer
+from perdure.interfaces.cli.command_result import CommandResult
 from perdure.interfaces.cli.goals.following.audience import Audience
 from perdure.interfaces.cli.goals.run_ui.interrupts import INTERRUPTED
 from perdure.interfaces.cli.goals.run_ui.run_ui import Showing
@@ -16,41 +17,41 @@ from perdure.interfaces.cli.output.terminal import one_line
 from perdure.interfaces.cli.remote.goals import ServerGoals
 from perdure.interfaces.cli.remote.opened import server_goals
 from perdure.interfaces.cli.shell_hints import exact
-from perdure.kernel.calls.tasks import end_tasks
-from perdure.kernel.events import Event
-from perdure.kernel.fold import GoalState
+from perdure.tasks import end_tasks
 
 if TYPE_CHECKING:
     from perdure.client import CallProgress
 
 _QUIET_S = 1.0
-"""How long nothing has to happen before the server is asked where the goal stands."""
+"""The time without events after which the status of the goal is requested."""
 _ENDS_A_RUN = ("person", "signal", "limit", "hold", "message", "model")
-"""What a run does not wait for: the command ends, and says how the goal continues."""
+"""The waits that end the command, which then prints how the goal continues."""
 
 Start = Callable[[ServerGoals], Awaitable[tuple[GoalView, int]]]
-"""Lets a server run a goal; returns it, and the seq of the last event that was already shown."""
+"""Starts a goal at a server; returns it and the seq of the last event that was already shown."""
 
 
-async def run_at_server(showing: Showing, url: str, start: Start) -> Answer:
-    """Let a server run a goal, and show its events until it ends or waits for a person; it ends with the goal's code.
+async def run_at_server(showing: Showing, url: str, start: Start) -> CommandResult:
+    """Let a server run a goal, show its events until it ends or waits for a person, and exit with the goal's code.
 
-    Ctrl-C ends only the command: the goal continues on the server, and the command that follows it is printed.
+    Ctrl-C ends only the command: the goal continues on the server, and the command to follow it is printed.
 
-    Raises: what `start` raises; Unavailable when the server is gone, with the command that follows the goal.
+    Raises: the errors of `start`; Unavailable when the server cannot be reached, with the command to follow the goal.
     """
     async with server_goals(url) as goals:
         goal, after = await start(goals)
         try:
-            return await _followed(showing, goals, goal.id, after, is_run=True)
+            return await _show_until_end(showing, goals, goal.id, after, is_run=True)
         except asyncio.CancelledError:
             print(
-                f"Interrupted. The goal continues at {url}. {_watching(showing, goal.id)}", file=sys.stderr, flush=True
+                f"Interrupted. The goal continues at {url}. {_watch_hint(showing, goal.id)}",
+                file=sys.stderr,
+                flush=True,
             )
-            return Answer(goal.wire(), exit_code=INTERRUPTED)
+            return CommandResult(goal.wire(), exit_code=INTERRUPTED)
 
 
-async def watch_at_server(showing: Showing, url: str, name: str, after: int) -> Answer:
+async def watch_at_server(showing: Showing, url: str, name: str, after: int) -> CommandResult:
     """Show the events of a goal of a server until it ends.
 
     Raises: NotFound; Conflict when it has fewer events than `after`; Unavailable.
@@ -59,22 +60,24 @@ async def watch_at_server(showing: Showing, url: str, name: str, after: int) -> 
         found = (await goals.find(name)).summary
         if after > found.last_seq:
             raise Conflict(f"{found.goal_id} has {found.last_seq} events; --after is {after}.")
-        return await _followed(showing, goals, found.goal_id, after, is_run=False)
+        return await _show_until_end(showing, goals, found.goal_id, after, is_run=False)
 
 
-async def _followed(showing: Showing, goals: ServerGoals, goal_id: str, after: int, *, is_run: bool) -> Answer:
+async def _show_until_end(
+    showing: Showing, goals: ServerGoals, goal_id: str, after: int, *, is_run: bool
+) -> CommandResult:
     audience = Audience(showing, after)
     try:
         state = await _follow(audience, goals, goal_id, is_run=is_run)
         return await audience.end(await goals.detail_of(state))
     except Unavailable as error:
-        raise Unavailable(f"{error.detail} The goal is kept there. {_watching(showing, goal_id)}") from error
+        raise Unavailable(f"{error.detail} The goal stays on the server. {_watch_hint(showing, goal_id)}") from error
     finally:
         await audience.close()
 
 
 async def _follow(audience: Audience, goals: ServerGoals, goal_id: str, *, is_run: bool) -> GoalState:
-    """Show each event; return the state at the end, or where a run is over because the goal waits.
+    """Show each event; return the state when the goal ends, or when a run is over because the goal waits.
 
     Raises: BrokenPipeError when standard output is closed; what ServerGoals.follow raises.
     """
@@ -94,24 +97,24 @@ async def _follow(audience: Audience, goals: ServerGoals, goal_id: str, *, is_ru
                     return state if state is not None else await goals.state(goal_id)
                 state = audience.see(event, state)
                 coming = _next(events)
-            elif state is not None and await _stands(audience, goals, state, is_run=is_run):
+            elif state is not None and await _show_status(audience, goals, state, is_run=is_run):
                 return state
     finally:
         await end_tasks({coming})
 
 
-async def _stands(audience: Audience, goals: ServerGoals, state: GoalState, *, is_run: bool) -> bool:
-    """Say where a goal stands in which nothing happens; return whether the run is over."""
-    with suppress(Unavailable):  # following it tells when that lasts
+async def _show_status(audience: Audience, goals: ServerGoals, state: GoalState, *, is_run: bool) -> bool:
+    """Print the status of a goal without new events; return whether the run is over."""
+    with suppress(Unavailable):  # the stream of events reports a lasting outage
         found = await goals.get(state.goal_id)
         if found.summary.last_seq == state.head.seq:
             if is_run and found.status == "waiting" and found.summary.waiting_for in _ENDS_A_RUN:
                 return True
-            audience.stands(found)
+            audience.show_status(found)
     return False
 
 
-def _watching(showing: Showing, goal_id: str) -> str:
+def _watch_hint(showing: Showing, goal_id: str) -> str:
     return one_line(f"Follow it: `{exact(showing.options, 'goal', 'watch', goal_id)}`")
 
 

@@ -1,9 +1,11 @@
-"""The goals of a server, as the commands use goals."""
+"""Implements the ports for goals over the client."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Unpack
 
+from perdure.app.goals.arguments.limits import Limits
+from perdure.app.goals.values import Event, GoalState, InboxRow, fold
 from perdure.app.wire.goal_detail import GoalDetailView
 from perdure.app.wire.goal_view import GoalView
 from perdure.app.wire.resources.parameters import ForkPlace, GoalFilters
@@ -11,9 +13,6 @@ from perdure.client.goals import Goals
 from perdure.errors import Damaged, NotFound
 from perdure.interfaces.cli.remote.connection import first
 from perdure.interfaces.cli.remote.received_goals import ReceivedDetail, read_event, read_goal
-from perdure.kernel.events import Event, Limits
-from perdure.kernel.fold import GoalState, fold
-from perdure.kernel.ports import InboxRow
 from perdure.moments import moment_us
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ class ServerGoals:
         return await self._detail(detail, await self._state(detail))
 
     async def detail_of(self, state: GoalState) -> GoalDetailView:
-        """Return a goal in detail, of which all events were followed."""
+        """Return a goal in detail, using a state that was folded from its followed events."""
         return await self._detail(await self._goals.get(state.goal_id), state)
 
     async def get(self, goal_id: str) -> GoalView:
@@ -68,9 +67,9 @@ class ServerGoals:
     async def follow(
         self, goal_id: str, on_progress: "Callable[[CallProgress], object] | None" = None
     ) -> AsyncIterator[Event]:
-        """Give all events of a goal, and those that come, until it has ended.
+        """Yield all existing and new events of a goal until it has ended.
 
-        Raises: NotFound; Unavailable when the server cannot be reached for some forty seconds.
+        Raises: NotFound; Unavailable when the server cannot be reached for about forty seconds.
         """
         async for event in self._goals.follow(goal_id, on_progress=on_progress):
             yield read_event(event)
@@ -87,12 +86,12 @@ class ServerGoals:
         """
         return read_goal(await self._goals.create(**body, key=key))
 
-    async def resume(self, goal_id: str, limits: Limits) -> GoalView:
-        """Let the server run a goal.
+    async def resume(self, goal_id: str, limits: Limits, *, model: str | None = None) -> GoalView:
+        """Let the server run a goal; `model` is asked from then on.
 
         Raises: NotFound; Conflict; Invalid; Exhausted
         """
-        return read_goal(await self._goals.resume(goal_id, limits=limits_wire(limits) or None))
+        return read_goal(await self._goals.resume(goal_id, limits=limits_wire(limits) or None, model=model))
 
     async def retry(
         self, goal_id: str, limits: Limits, *, reason: str | None, key: str | None, policy: str | None = None
@@ -101,9 +100,9 @@ class ServerGoals:
 
         Raises: NotFound; Conflict; Invalid; Exhausted
         """
-        given = limits_wire(limits) or None
+        sent_limits = limits_wire(limits) or None
         return read_goal(
-            await self._goals.retry(goal_id, reason=reason, limits=given, key=key, policy=policy_wire(policy))
+            await self._goals.retry(goal_id, reason=reason, limits=sent_limits, key=key, policy=policy_wire(policy))
         )
 
     async def decide(self, goal_id: str, decision: str, *, call_id: str | None = None, value: Any = None) -> GoalView:
@@ -132,7 +131,7 @@ class ServerGoals:
         return read_goal(await self._goals.fork(name, at, take_key=take_key, policy=judged_by, **place))
 
     async def _named(self, name: str) -> str:
-        """Return the id of the goal that a key has started; any other name as it is.
+        """Return the id of the goal with a start key, for `key:KEY`; any other name is returned unchanged.
 
         Raises: NotFound
         """
@@ -143,7 +142,7 @@ class ServerGoals:
         raise NotFound(f"No goal was started with the key {name.removeprefix(_KEY)!r}.")
 
     async def _state(self, detail: "wire.GoalDetail") -> GoalState:
-        """Return what the events say that a goal had when it was shown; more may have come since."""
+        """Return the state at the last event of `detail`; newer events are ignored."""
         return fold(list(islice(await self.history(detail["id"]), detail["last_seq"])))
 
     async def _detail(self, detail: "wire.GoalDetail", state: GoalState) -> GoalDetailView:
@@ -155,11 +154,11 @@ class ServerGoals:
 
 
 def policy_wire(preset: str | None) -> dict[str, str] | None:
-    """Return a policy as it is sent, if a preset is given."""
+    """Return the JSON form of a policy preset, or None."""
     return None if preset is None else {"preset": preset}
 
 
 def limits_wire(limits: Limits) -> dict[str, Any]:
-    """Return limits as they are sent: those that are given."""
+    """Return the JSON form of the limits that are set."""
     found = {"iterations": limits.iterations, "tokens": limits.tokens, "usd": limits.usd, "seconds": limits.seconds}
     return {name: value for name, value in found.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Where a command works: at the home that it opens, or at the server that it names. This is decided here alone."""
+"""Opens the home or the server that a command works with. Only this module makes that choice."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def records_of(options: Options) -> AsyncIterator[Records]:
-    """Give the memory that a command works with; of a home, nothing else is touched."""
+    """Yield the memory of the home or server. Of a home, only the memory is opened."""
     if options.server is None:
         from perdure.app.memory.memory import open_memory
 
@@ -37,7 +37,7 @@ async def records_of(options: Options) -> AsyncIterator[Records]:
 
 @asynccontextmanager
 async def goals_of(options: Options) -> "AsyncIterator[GoalPorts]":
-    """Give the goals that a command works with."""
+    """Yield the goals of the home or server."""
     from perdure.interfaces.cli.remote.ports.goals import GoalPorts
 
     if options.server is None:
@@ -51,9 +51,9 @@ async def goals_of(options: Options) -> "AsyncIterator[GoalPorts]":
 
 
 async def shown_goal(options: Options, name: str) -> "tuple[GoalDetailView, Damaged | None]":
-    """Return a goal in detail, as far as its history can be read, and what is wrong with the rest.
+    """Return a goal in detail as far as its history is readable, and the damage of the rest.
 
-    Raises: NotFound; Conflict; Damaged when nothing of it can be read, or a server says that it is damaged.
+    Raises: NotFound; Conflict; Damaged when no event is readable, or a server reports damage.
     """
     if options.server is None:
         from perdure.app import open_home
@@ -67,7 +67,7 @@ async def shown_goal(options: Options, name: str) -> "tuple[GoalDetailView, Dama
 
 @asynccontextmanager
 async def bots_of(options: Options) -> "AsyncIterator[BotPorts]":
-    """Give the bots that a command works with."""
+    """Yield the bots of the home or server."""
     if options.server is None:
         from perdure.app import open_home
 
@@ -83,7 +83,7 @@ async def bots_of(options: Options) -> "AsyncIterator[BotPorts]":
 
 
 async def list_bots(options: Options, *, limit: int) -> Sequence[Shown["BotSummary"]]:
-    """Return the bots by slug; of a home, without loading what builds them."""
+    """Return the bots by slug. For a home, the modules that build bots are not imported."""
     if options.server is None:
         from perdure.app import open_home
         from perdure.app.builder.list_views import listed_bots
@@ -99,7 +99,7 @@ async def list_bots(options: Options, *, limit: int) -> Sequence[Shown["BotSumma
 
 @asynccontextmanager
 async def builder_of(options: Options) -> "AsyncIterator[BuilderPorts]":
-    """Give the interviews, drafts and choices that a command works with."""
+    """Yield the interviews, drafts and choices of the home or server."""
     if options.server is None:
         from perdure.app import open_home
 
@@ -115,7 +115,7 @@ async def builder_of(options: Options) -> "AsyncIterator[BuilderPorts]":
 
 
 async def list_drafts(options: Options, *, limit: int) -> Sequence[Shown["Draft"]]:
-    """Return the drafts, the newest change first; of a home, without loading what interviews."""
+    """Return the drafts, last changed first. For a home, the modules of interviews are not imported."""
     if options.server is None:
         from perdure.app import open_home
         from perdure.app.builder.list_views import listed_drafts
@@ -128,7 +128,7 @@ async def list_drafts(options: Options, *, limit: int) -> Sequence[Shown["Draft"
 
 @asynccontextmanager
 async def server_goals(url: str) -> "AsyncIterator[ServerGoals]":
-    """Give the goals of a server; what imports the client is imported here."""
+    """Yield the goals of a server. The client is imported here, to keep the start-up of other commands fast."""
     from perdure.interfaces.cli.remote.connection import connected
     from perdure.interfaces.cli.remote.goals import ServerGoals
 

@@ -1,4 +1,4 @@
-"""What a server has sent of Forge and bots, read back for the commands that show it."""
+"""Parses responses of a server about Forge and bots for the commands that show them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from perdure.app.builder.sessions import SessionView
+from perdure.app.builder.values import BuilderTurn, Exchange, Preview
+from perdure.app.builder.vocabulary import BuilderMode, BuilderPhase
 from perdure.errors import Unavailable
-from perdure.forge.state import Exchange
-from perdure.forge.turns import BuilderTurn, Preview
-from perdure.forge.vocabulary import BuilderMode, BuilderPhase
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources import builder as wire
@@ -22,7 +21,7 @@ _TURN: TypeAdapter[BuilderTurn] = TypeAdapter(BuilderTurn)
 
 @dataclass(frozen=True)
 class Received(Generic[T]):
-    """An object of the wire, as it was sent. See Shown."""
+    """A JSON object exactly as the server sent it. See Shown."""
 
     received: T
 
@@ -33,7 +32,7 @@ class Received(Generic[T]):
 
 @dataclass(frozen=True)
 class ReceivedSession(SessionView):
-    """A session as a server has sent it: its JSON form is what the server says."""
+    """A session of a server; its JSON form is the response of the server."""
 
     received: Any = field(default=None, repr=False)
 
@@ -44,9 +43,9 @@ class ReceivedSession(SessionView):
 
 
 def read_as(model: type[Model], sent: Mapping[str, Any]) -> Model:
-    """Read an object that one of Forge's own classes defines; what a newer server adds to it is left out.
+    """Parse an object of one of Forge's classes; fields added by a newer server are ignored.
 
-    Raises: Unavailable when it is of another form.
+    Raises: Unavailable when the object does not fit the class.
     """
     try:
         return model.model_validate(sent, extra="ignore")
@@ -55,9 +54,9 @@ def read_as(model: type[Model], sent: Mapping[str, Any]) -> Model:
 
 
 def read_session(session: "wire.Session") -> ReceivedSession:
-    """Read a session with its pending turn.
+    """Parse a session with its pending turn.
 
-    Raises: Unavailable when a turn is of another form.
+    Raises: Unavailable when the session or its turn is not understood.
     """
     try:
         turn, mode, phase = (
@@ -82,8 +81,8 @@ def read_session(session: "wire.Session") -> ReceivedSession:
 
 
 def _unreadable(error: ValueError) -> Unavailable:
-    """Return the error for an object that this version does not know."""
+    """Return the error for an object that this version cannot parse."""
     first_line = str(error.errors()[0]["loc"]) if isinstance(error, ValidationError) else str(error)
     return Unavailable(
-        f"The server sent what this version of Perdure cannot read: {first_line}. Use the version of the server."
+        f"This version of Perdure cannot read the response of the server: {first_line}. Use the server's version."
     )

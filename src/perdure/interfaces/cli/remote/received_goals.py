@@ -1,4 +1,4 @@
-"""Goals and events as a server has sent them, read back for the displays of the commands."""
+"""Parses goals and events of a server for the commands that show them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from perdure.app.goals.values import Event, ForkedFrom, GoalState, ParentCall, Summary
 from perdure.app.wire.goal_detail import GoalDetailView
 from perdure.app.wire.goal_view import QUEUED, GoalView
 from perdure.app.wire.next_commands import NextCommand
 from perdure.app.wire.resources.events import Event as WireEvent
-from perdure.kernel.events import Event, ForkedFrom, ParentCall
-from perdure.kernel.fold import GoalState
-from perdure.kernel.summary import Summary
 from perdure.moments import moment_us
 
 if TYPE_CHECKING:
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ReceivedGoal(GoalView):
-    """A goal as a server has sent it: its JSON form and its next commands are what the server says."""
+    """A goal of a server; its JSON form and its next commands are those of the response."""
 
     received: Any = field(default=None, repr=False)
 
@@ -38,7 +36,7 @@ class ReceivedGoal(GoalView):
 
 @dataclass(frozen=True)
 class ReceivedDetail(GoalDetailView):
-    """A goal in detail as a server has sent it."""
+    """A goal of a server in detail."""
 
     received: Any = field(default=None, repr=False)
 
@@ -49,7 +47,7 @@ class ReceivedDetail(GoalDetailView):
 
 
 def read_goal(goal: "wire.Goal", state: GoalState | None = None) -> ReceivedGoal:
-    """Read a goal, and add what its events say if they were read."""
+    """Parse a goal, with the state of its events if they were read."""
     ended = None if state is None else state.termination
     is_noted = goal["detail"] not in (None, QUEUED) and goal["waiting_for"] != "hold"
     return ReceivedGoal(
@@ -63,7 +61,7 @@ def read_goal(goal: "wire.Goal", state: GoalState | None = None) -> ReceivedGoal
 
 
 def read_event(event: WireEvent) -> Event:
-    """Read an event; its payload is written anew, so that its hash cannot be checked here."""
+    """Parse an event. The payload is serialised again, so its hash cannot be verified."""
     return Event(
         goal_id=event["goal_id"],
         seq=event["seq"],
@@ -80,11 +78,15 @@ def read_event(event: WireEvent) -> Event:
 def _summary(goal: "wire.Goal") -> Summary:
     parent, origin, due_at = goal["parent"], goal["forked_from"], goal["due_at"]
     status = goal["status"]
+    stored_status = "open" if status == "running" or status == "interrupted" else status  # noqa: PLR1714 (narrows)
+    forked_from = None if origin is None else ForkedFrom(origin["goal_id"], origin["seq"])
+    started_by = None if parent is None else ParentCall(parent["goal_id"], parent["call_id"])
+    due_us = None if due_at is None else moment_us(due_at)
     return Summary(
         goal_id=goal["id"],
         text=goal["text"],
         mind=goal["mind"],
-        status="open" if status == "running" or status == "interrupted" else status,  # noqa: PLR1714 (narrows the type)
+        status=stored_status,
         created_us=moment_us(goal["created_at"]),
         updated_us=moment_us(goal["updated_at"]),
         last_seq=goal["last_seq"],
@@ -96,10 +98,10 @@ def _summary(goal: "wire.Goal") -> Summary:
         bot=goal["bot"],
         flow=goal["flow"],
         workdir=goal["workdir"],
-        forked_from=None if origin is None else ForkedFrom(origin["goal_id"], origin["seq"]),
-        parent=None if parent is None else ParentCall(parent["goal_id"], parent["call_id"]),
+        forked_from=forked_from,
+        parent=started_by,
         tags=tuple(goal["tags"]),
         queue=goal["queue"],
-        due_us=None if due_at is None else moment_us(due_at),
+        due_us=due_us,
         start_key=goal["key"],
     )

@@ -1,4 +1,4 @@
-"""The memory of a server, as the commands use a memory."""
+"""Implements the ports for memory records over the client."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -7,16 +7,18 @@ from uuid import uuid4
 
 from uuid_utils import uuid7
 
+from perdure.app.memory.pins import is_pin, source_of
+from perdure.app.wire.resources.parameters import RecordFilters, RelatedTo
 from perdure.client.memory import Memory
 from perdure.errors import Denied, PerdureError, Unavailable
-from perdure.memory.ingest.report import Found, store
-from perdure.memory.query.parameters import RecordFilters, RelatedTo
-from perdure.memory.record import JsonObject
 
 if TYPE_CHECKING:
+    from perdure.app.memory.sources import Found
     from perdure.app.wire.resources import memory as wire
 
 _PAGE = 500
+_MOST = 10_000
+"""The server lists no more records."""
 _OFF = "The memory is switched off (memory.enabled)."
 
 
@@ -58,12 +60,17 @@ class ServerRecords:
             if cursor is None or len(records) >= limit:
                 return {"records": records, "has_more": cursor is not None}
 
+    async def pins(self, bot: str) -> Sequence[dict[str, Any]]:
+        """See RecordReader.pins. All records of the bot are read, because a query finds only those of some days."""
+        found = await self.list(limit=_MOST, source=source_of(bot))
+        return [record for record in reversed(found["records"]) if is_pin(record, bot)]
+
     async def status(self) -> "wire.MemoryStatus":
         """See RecordReader.status."""
         return await self._memory.status()
 
     async def add(self, record: Mapping[str, Any], *, dedupe: bool = True) -> "wire.AddedRecord":
-        """See RecordWriter.add; a call whose answer is lost is repeated under its key, and stores one record."""
+        """See RecordWriter.add; a repeated call with the same key stores one record."""
         if dedupe:
             return await self._memory.add(record, key=uuid4().hex)
         return (await self.add_many([record], dedupe=False))[0]
@@ -71,10 +78,10 @@ class ServerRecords:
     async def add_many(
         self, records: Sequence[Mapping[str, Any]], *, dedupe: bool = True
     ) -> "Sequence[wire.AddedRecord]":
-        """See RecordWriter.add_many; the ids are chosen here, so that a repetition stores nothing twice."""
+        """See RecordWriter.add_many; ids are assigned here, so that a repeated call stores nothing twice."""
         named = [record if record.get("id") is not None else {**record, "id": str(uuid7())} for record in records]
         answers = (await self._memory.put(named, again=not dedupe))["records"]
-        return [_as_asked(*each) for each in zip(records, named, answers, strict=True)]
+        return [_result_of(*each) for each in zip(records, named, answers, strict=True)]
 
     async def update(self, key: str, changes: Mapping[str, Any]) -> "wire.UpdatedRecord":
         """See RecordWriter.update."""
@@ -84,11 +91,13 @@ class ServerRecords:
         """See RecordWriter.forget."""
         return await self._memory.forget(record_id)
 
-    async def ingest(self, find: Callable[[], Found]) -> dict[str, Any]:
-        """Read a source here, and let the server take in what it gives.
+    async def ingest(self, find: "Callable[[], Found]") -> dict[str, Any]:
+        """Read a source here, and store its records at the server.
 
-        Raises: Unavailable, Denied when the server cannot be reached any more: what was stored is not added again.
+        Raises: Unavailable or Denied when the server stops answering; a repetition does not store records twice.
         """
+        from perdure.app.memory.sources import store
+
         target = _Target(self._memory, asyncio.get_running_loop())
         report = await asyncio.to_thread(lambda: store(find(), target))
         if target.failure is not None:
@@ -99,7 +108,7 @@ class ServerRecords:
 
 
 class _Target:
-    """Takes what `store` gives in its thread, and sends it from the event loop."""
+    """Receives records from `store` in its thread, and sends them from the event loop."""
 
     def __init__(self, memory: Memory, loop: asyncio.AbstractEventLoop) -> None:
         self._memory = memory
@@ -107,7 +116,7 @@ class _Target:
         self.failure: PerdureError | None = None
         self.is_off = False
 
-    def add_many(self, records: Sequence[JsonObject], *, skip_taken: bool) -> Sequence[JsonObject]:
+    def add_many(self, records: Sequence[Mapping[str, Any]], *, skip_taken: bool) -> Sequence[dict[str, Any]]:
         """See Target.add_many."""
         sent = self._memory.put(records, only_new=skip_taken)
         try:
@@ -119,8 +128,8 @@ class _Target:
         return [dict(answer) for answer in answers]
 
 
-def _as_asked(asked: Mapping[str, Any], named: Mapping[str, Any], answer: "wire.AddedRecord") -> "wire.AddedRecord":
-    """Return the answer about a record; one that is there under the id that was chosen here was added by this call."""
-    if asked.get("id") is None and answer.get("existing_id") == named["id"]:
-        return {"added": True, "id": named["id"]}
+def _result_of(record: Mapping[str, Any], sent: Mapping[str, Any], answer: "wire.AddedRecord") -> "wire.AddedRecord":
+    """Return the result for a record; an existing record with the id assigned here was added by this call."""
+    if record.get("id") is None and answer.get("existing_id") == sent["id"]:
+        return {"added": True, "id": sent["id"]}
     return answer

@@ -1,1 +1,1 @@
-"""One run of a flow: outcomes are delivered, timers fired, cancels and deadlines carried out."""
+"""One run of a flow: delivers outcomes, fires timers, and handles cancels and deadlines."""

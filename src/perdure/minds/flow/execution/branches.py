@@ -1,6 +1,7 @@
-"""Lines of a flow that run side by side: `goal.gather` and `goal.first`.
+"""Concurrent lines of a flow: `goal.gather` and `goal.first`.
 
-Each line has a branch of its own, so its steps are numbered by themselves: which line is faster changes no name.
+Each line has its own branch, with its own numbers of steps. So the names of steps do not depend on which line is
+faster.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ from perdure.minds.flow.steps.user_errors import is_interrupt
 
 
 class Join(asyncio.Future[None]):
-    """A future that is done when a number of lines have ended. What it waits for can be seen, see `waiting`."""
+    """A future that is done when a number of lines have ended. Its `lines` are public, for `waiting`."""
 
     def __init__(self, lines: "Sequence[asyncio.Task[Any]]", count: int) -> None:
         super().__init__(loop=asyncio.get_running_loop())
@@ -31,14 +32,14 @@ class Join(asyncio.Future[None]):
 
 
 async def side_by_side(awaitables: Sequence[Awaitable[Any]]) -> list[Any]:
-    """Run awaitables in branches of their own, and return how each ended, in order."""
+    """Run awaitables in their own branches, and return the result or exception of each, in order."""
     lines = _lines("gather", awaitables)
     await _end_of(lines)
     return [_result_of(line) for line in lines]
 
 
 async def race(awaitables: Sequence[Awaitable[Any]]) -> tuple[int, Any]:
-    """Run awaitables in branches of their own until one ends; return its place and its result. See `Goal.first`."""
+    """Run awaitables in their own branches until one ends; return its position and result. See `Goal.first`."""
     lines = _lines("first", awaitables)
     try:
         await Join(lines, 1)
@@ -51,7 +52,7 @@ async def race(awaitables: Sequence[Awaitable[Any]]) -> tuple[int, Any]:
     for line in lines:
         line.cancel()
     await _end_of(lines)
-    _hear(lines)
+    _take_exceptions(lines)
     return winner, lines[winner].result()
 
 
@@ -75,9 +76,9 @@ def _lines(method: str, awaitables: Sequence[Awaitable[Any]]) -> "list[asyncio.T
 
 
 async def _end_of(lines: "Sequence[asyncio.Task[Any]]") -> None:
-    """Wait until lines have ended; when that is cancelled, cancel them, and raise the first cancel at their end.
+    """Wait for the end of lines. If the wait is cancelled, cancel the lines, and raise the first cancel at their end.
 
-    `asyncio.gather` would raise the last one, which may be another: anyio knows a cancel of its own by its text.
+    `asyncio.gather` would raise the last cancel, which may differ: anyio identifies its own cancels by their text.
     """
     first: asyncio.CancelledError | None = None
     while any(not line.done() for line in lines):
@@ -87,7 +88,7 @@ async def _end_of(lines: "Sequence[asyncio.Task[Any]]") -> None:
             first = first or cancelled
             _cancel_all(lines, cancelled)
     if first is not None:
-        _hear(lines)
+        _take_exceptions(lines)
         raise first
 
 
@@ -96,14 +97,14 @@ def _cancel_all(lines: "Sequence[asyncio.Task[Any]]", cancelled: asyncio.Cancell
         line.cancel(*cancelled.args[:1])
 
 
-def _hear(lines: "Sequence[asyncio.Task[Any]]") -> None:
-    """Take the exceptions of lines that nothing else takes, so that asyncio reports none of them."""
+def _take_exceptions(lines: "Sequence[asyncio.Task[Any]]") -> None:
+    """Retrieve the exceptions of lines, so that asyncio does not report them as never retrieved."""
     for line in lines:
         _result_of(line)
 
 
 def _result_of(line: "asyncio.Task[Any]") -> Any:
-    """Return what a line that has ended returned, or what it raised."""
+    """Return the result or the exception of a line that has ended."""
     if line.cancelled():
         return asyncio.CancelledError()
     error = line.exception()

@@ -1,7 +1,7 @@
-"""Requests that a flow has cancelled: their calls are ended and recorded as cancelled before the flow continues.
+"""Cancels requests of a flow: their calls are ended and recorded as cancelled before the flow continues.
 
-A task that is cancelled while it waits for a step waits on until the end of the call is in the history and delivered.
-Only then CancelledError is raised in it, so it is raised at the same place between the outcomes in every run.
+A task that is cancelled while it waits for a step keeps waiting until the end of the call is recorded and delivered.
+Only then is CancelledError raised in the task. So it is raised between the same outcomes in every run.
 """
 
 import asyncio
@@ -14,17 +14,17 @@ from perdure.minds.step_status import call_id, standing
 
 
 class Cancelling:
-    """Ends the requests that the function does not wait for any more."""
+    """Ends requests that the function has cancelled or abandoned."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._abandoned: list[str] = []
-        """Calls of pure steps that run, and whose result the function does not want any more."""
+        """Running calls of pure steps whose result the function no longer needs."""
 
     async def cancel(self, request: Request) -> None:
-        """Wait until the call of a request that the function has cancelled is ended, and that is delivered.
+        """Wait until the end of the call of a cancelled request is delivered.
 
-        Raises: CancelledError when a scope of anyio has cancelled the wait, too.
+        Raises: CancelledError when a scope of anyio has cancelled the wait too.
         """
         if not self._awaits_delivery(request):
             self.drop(request)
@@ -41,17 +41,19 @@ class Cancelling:
         self._progress.note_activity(asyncio.get_running_loop())
 
     def _awaits_delivery(self, request: Request) -> bool:
-        """Tell whether the last call of a request is open, or has an end that is not delivered yet."""
+        """Return whether the last call of a request is open, or its end is not delivered yet."""
         state = self._progress.state
         if state is None or (request.answer.done() and not request.answer.cancelled()):
             return False
+        if self._progress.requests.get(request.step) is not request:
+            return False  # the history has something else, so nothing of it is delivered
         last = standing(state, request.step).last
         if last is None:
             return False
         return last.is_open or last.call.call_id in state.settled[self._progress.delivered :]
 
     def drop(self, request: Request) -> None:
-        """Forget a request that the function does not wait for any more."""
+        """Remove a request that the function no longer waits for."""
         request.answer.cancel()
         self._progress.note_activity(asyncio.get_running_loop())
         self._progress.requests.pop(request.step, None)
@@ -64,19 +66,19 @@ class Cancelling:
             request.ended.set_result(None)
 
     def cancelled_calls(self, state: GoalState) -> list[str]:
-        """Return the calls that the function has cancelled and that have not ended."""
+        """Return the open calls that the function has cancelled."""
         cancelled = self._progress.cancelled
         return [name for name, call in state.open_calls.items() if call.call.step in cancelled] if cancelled else []
 
     def take_abandoned(self) -> Sequence[str]:
-        """Return the calls of pure steps whose result the function does not want any more, each of them once."""
+        """Return abandoned calls of pure steps, each once."""
         if not self._abandoned:
             return ()
         abandoned, self._abandoned = self._abandoned, []
         return abandoned
 
     def forget(self, request: Request) -> None:
-        """Cancel what was asked for, without waiting for the record of it."""
+        """Cancel a request without waiting for its record."""
         if self._progress.is_closed:
             return
         if self._awaits_delivery(request):

@@ -1,4 +1,4 @@
-"""The cancel of a goal as its flow sees it: CancelledError at the place that the cancel has in the history."""
+"""Delivers the cancel of a goal to its flow: as CancelledError, at the position of the cancel in the history."""
 
 import asyncio
 from typing import Any
@@ -16,10 +16,11 @@ class Cleanup:
         self._refused = 0
 
     async def refuse(self, body: "asyncio.Task[Any] | None") -> None:
-        """Raise CancelledError in a flow that is being unwound; one that never stops asking waits for ever instead.
+        """Raise CancelledError in a flow that is being unwound. After many calls, wait for ever instead.
 
-        Without that, a loop that swallows every CancelledError would block the event loop. A task beside the body that
-        ends in this way is not a failure to a task group, and siblings may wait for it: the body is cancelled again.
+        Otherwise a loop that catches every CancelledError would block the event loop. A task group does not see the
+        CancelledError of a member as a failure, and its other members may wait for that one. So the body is cancelled
+        again.
         """
         self._refused += 1
         if body is not None and asyncio.current_task() is not body:
@@ -29,7 +30,7 @@ class Cleanup:
         raise asyncio.CancelledError
 
     def is_next(self, state: GoalState, delivered: int) -> bool:
-        """Tell whether the cancel comes before the next outcome, when some outcomes were delivered."""
+        """Return whether the cancel precedes the next outcome to deliver."""
         if state.cancel is None or self.has_begun:
             return False
         if delivered == len(state.settled):
@@ -43,5 +44,5 @@ class Cleanup:
             body.cancel("The goal was cancelled.")
 
     def is_ended_by(self, error: BaseException) -> bool:
-        """Tell whether an exception of the body is the one that the cancel has raised."""
+        """Return whether an exception of the body comes from the cancel."""
         return self.has_begun and issubclass(type(error), asyncio.CancelledError)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Deadline:
     """A block that is cancelled at a recorded moment; created by `goal.timeout(seconds)`.
 
-    It follows `asyncio.timeout`: the task is cancelled when the moment comes, and the cancellation leaves the block as
+    It works like `asyncio.timeout`: at the moment, the task is cancelled, and the block converts the cancellation to
     TimeoutError. The moment is a recorded wait, so it is the same after a restart.
     """
 
@@ -34,7 +34,7 @@ class Deadline:
         """
         task = asyncio.current_task()
         if self._request is not None or task is None:
-            raise Invalid("A goal.timeout is entered once, inside of a task.")
+            raise Invalid("A goal.timeout must be entered once, inside a task.")
         self._task, self._cancelling = task, task.cancelling()
         self._request = self._mind.ask_for("timeout", Pause(seconds=self._seconds))
         self._request.answer.add_done_callback(self._pass)

@@ -1,20 +1,20 @@
 """Delivers settled calls to a flow: one at a time, in the order of the history.
 
-**Order.** The outcomes of a history have one order. A flow gets the next one only when every task of it waits. So code
-that is run again on the same history asks for the same calls, in the same order, with `asyncio.gather`, task groups
-and cancellation too; and which of two outcomes came first is the same in every run.
+**Order.** The outcomes in a history have a total order. The flow receives the next outcome only when all its tasks
+wait. So a replay of the same history asks for the same calls in the same order, even with `asyncio.gather`, task groups
+and cancellation; and which of two outcomes came first is the same in every run.
 
-**Replay.** A flow that is run again must be where it was in the first run before it gets an outcome: it has asked for
-all that was recorded before that outcome. When it has not, it first has work of its own to do (`waiting`).
+**Replay.** Before a replayed flow receives an outcome, it must be where it was in the first run: it must have asked for
+every step that was recorded before that outcome. If it has not, it has unrecorded work to finish first (`waiting`).
 
-**Fast path.** Most flows ask for a step and wait for it. Then the next outcome of the history is the one that is asked
-for, and nothing else of the flow is about to run: it is answered while it is asked for, without a turn of the event
+**Fast path.** Most flows ask for a step and wait for it. Then the next outcome in the history is that of this step, and
+no other task of the flow is ready to run. In this case the request is answered at once, without a turn of the event
 loop.
 
-**Ids out of order.** A step with an id is found wherever the code asks for it now. So its outcome does not hold up the
-outcomes behind it, and it may be delivered before them.
+**Ids out of order.** A step with an id is found wherever the code asks for it. So its outcome does not block the later
+outcomes, and it may be delivered before earlier ones.
 
-**Cancel.** The cancel of a goal has a place between the outcomes, like an outcome.
+**Cancel.** The cancel of a goal has a position between the outcomes, and is delivered like one.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ from perdure.minds.step_status import Standing, attempt_of, call_id, is_reopened
 
 
 class Delivery:
-    """Gives the outcomes of a history to the requests of a flow that wait for them."""
+    """Answers the requests of a flow with the outcomes in its history."""
 
     def __init__(self, progress: Progress, cancelling: Cancelling, cleanup: Cleanup) -> None:
         self._progress = progress
@@ -45,10 +45,10 @@ class Delivery:
         self._cleanup = cleanup
 
     def answer_at_once(self, request: Request) -> bool:
-        """Answer a request while it is made, if that is what would happen next anyway; tell whether it was.
+        """Answer a new request if that would happen next anyway; return whether it was answered.
 
-        This is how a resume is fast: nothing else of the flow is about to run, and the next outcome of the history is
-        the one that the flow asks for.
+        That is the case if no other task of the flow is ready to run, and the next outcome in the history is the
+        requested one. It makes replays fast.
         """
         progress = self._progress
         state, callbacks = progress.state, progress.callbacks
@@ -63,13 +63,13 @@ class Delivery:
         return self._deliver_and_count(state, call) and request.answer.done()
 
     def next_seq(self, state: GoalState) -> float:
-        """Return the event whose outcome is delivered next; infinity when all are delivered."""
+        """Return the event of the next outcome to deliver; infinity if there is none."""
         if self._progress.delivered == len(state.settled):
             return math.inf
         return state.calls[state.settled[self._progress.delivered]].ended_seq or 0
 
     def is_due(self, state: GoalState) -> bool:
-        """Tell whether a function that is run again is where it was when the next settled call was delivered."""
+        """Return whether a replayed function is where it was when the next settled call was delivered."""
         return self._is_due(state.calls[state.settled[self._progress.delivered]])
 
     def _is_due(self, call: CallState) -> bool:
@@ -81,14 +81,14 @@ class Delivery:
         return recorded is None or ended_seq is None or recorded.has_asked_before(ended_seq)
 
     def deliver_next(self, state: GoalState) -> bool:
-        """Deliver the next settled call to the function; tell whether the function can take it now."""
+        """Deliver the next settled call to the function; return whether the function could take it."""
         is_delivered = self._deliver_and_count(state, state.calls[state.settled[self._progress.delivered]])
         if is_delivered:
             self._progress.note_activity(asyncio.get_running_loop())
         return is_delivered
 
     def awaits_cancel(self, state: GoalState) -> bool:
-        """Tell whether the next settled call is one that the function has cancelled, and has to cancel again."""
+        """Return whether the next settled call is one that the function cancelled and must cancel again."""
         call = state.calls[state.settled[self._progress.delivered]]
         return call.call.step in self._progress.requests and _is_to_be_cancelled(state, call)
 
@@ -104,9 +104,9 @@ class Delivery:
         return True
 
     def _deliver_by_id(self, state: GoalState) -> bool:
-        """Deliver what a function that now has its steps in another order waits for; tell whether there was anything.
+        """Deliver an outcome to a function whose steps were reordered; return whether there was one.
 
-        A step with an id has no place in the order: nothing waits for its outcome, and it waits for no other outcome.
+        A step with an id has no position in the order: its outcome blocks no other, and none blocks it.
         """
         has_order = False
         progress = self._progress
@@ -128,11 +128,11 @@ class Delivery:
             self._progress.now_us = ended_us
 
     def _deliver(self, state: GoalState, call: CallState) -> bool:
-        """Answer the request that waits for a call, if there is one; tell whether the function can take it now."""
+        """Answer the request that waits for a call, if there is one; return whether the function could take it."""
         step = call.call.step
         request = self._progress.requests.get(step)
         if request is None:
-            # The function has cancelled it before it was begun, or has its answer; nothing waits for a marker.
+            # The function has cancelled it before it was begun, or has its answer; no code waits for a marker.
             return step in self._progress.asked or is_marker(step)
         if self._has_later_attempt(state, call):
             return True
@@ -142,7 +142,7 @@ class Delivery:
         outcome = call.outcome
         if outcome is not None and outcome.ok and call.decision is None:
             if not request.answer.done():
-                request.answer.set_result(outcome.output)  # as below; a long history has many of them
+                request.answer.set_result(outcome.output)  # as `answer` does, but faster: long histories have many
             self._progress.requests.pop(step, None)
             return True
         if _is_to_be_cancelled(state, call):
@@ -151,7 +151,7 @@ class Delivery:
         return True
 
     def answer(self, request: Request, found: Standing) -> None:
-        """Answer a request by where its step stands; one that is to be tried again is fresh again."""
+        """Answer a request from the state of its step; a request with another attempt is queued again."""
         if request.answer.done():
             return
         if found.is_aborted:
@@ -175,20 +175,20 @@ class Delivery:
             self._progress.requests.pop(request.step, None)
 
     def _has_later_attempt(self, state: GoalState, call: CallState) -> bool:
-        """Tell whether a step was tried again after a call: then the function never saw how the call ended."""
+        """Return whether a step has an attempt after a call: then the function never received the end of that call."""
         name = call.call.call_id
         if name.endswith(".1"):
             return f"{name[:-1]}2" in state.calls
         return call_id(call.call.step, attempt_of(call.call) + 1) in state.calls
 
     def needs_call(self, request: Request) -> bool:
-        """Tell whether a request has to be begun, because the history has no call of it."""
+        """Return whether the history has no call for a request."""
         return self._progress.state is None or call_id(request.step, 1) not in self._progress.state.calls
 
     def is_cancel_next(self, state: GoalState) -> bool:
-        """Tell whether the cancel of the goal is to be delivered now: never while the function waits for cancels.
+        """Return whether the cancel of the goal is to be delivered now: never while the function waits for cancels.
 
-        A task that waits for the end of what it has cancelled would not notice a second cancel.
+        A task that waits for the end of calls that it cancelled would not notice a second cancel.
         """
         return not self._progress.cancelled and self._cleanup.is_next(state, self._progress.delivered)
 
@@ -201,16 +201,16 @@ class Delivery:
         self._progress.note_activity(asyncio.get_running_loop())
 
     def deliver_anyway(self, state: GoalState) -> bool:
-        """Deliver something to a function that can do nothing else; tell whether it could take anything.
+        """Deliver an outcome to a function that is stuck otherwise; return whether it could take one.
 
-        It may have its steps with ids in another order now. Or a deadline of its own passed in the first run right
-        before an outcome, and the call that it cancelled had not ended yet.
+        Its steps with ids may be in another order now. Or one of its deadlines passed in the first run directly before
+        an outcome, when the call that it cancelled had not ended yet.
         """
         return (not self.is_cancel_next(state) and self.deliver_next(state)) or self._deliver_by_id(state)
 
 
 def _is_to_be_cancelled(state: GoalState, call: CallState) -> bool:
-    """Tell whether the function had cancelled a call, and so will cancel it when it is run again."""
+    """Return whether the function cancelled a call, and so cancels it again in a replay."""
     return is_cancelled_by_flow(call) and not is_reopened(state, call)
 
 

@@ -1,9 +1,9 @@
-"""What a flow has scheduled on its event loop: callbacks that are about to run, and timers.
+"""The callbacks and timers that a flow has scheduled on its event loop.
 
-Outcomes reach a flow one at a time, and the next one only when every task of the flow waits. So the mind has to know
-whether anything of the flow is about to run. asyncio has no public way to ask. Every callback and every timer has the
-context of the code that scheduled it, and the context of a flow has a branch of that flow. The loops of asyncio show
-their callbacks; for another loop (uvloop) the only way is to let it turn until nothing has happened for some turns.
+A flow receives the next outcome only when all its tasks wait. So the mind must know whether a callback of the flow is
+ready to run, and asyncio has no public API for that. Every callback and timer has the context of the code that
+scheduled it, and the context of a flow has a branch of that flow. The loops of asyncio have private lists of their
+callbacks. For other loops (uvloop), the only way is to let the loop turn until the flow was inactive for some turns.
 """
 
 import asyncio
@@ -15,45 +15,43 @@ from perdure.minds.flow.execution.hidden_timers import refuse_deadlines
 from perdure.minds.flow.execution.timer_order import TimerPlan
 
 _QUIET_TURNS = 12
-"""How many turns of a loop that does not show its callbacks must pass without a request of the flow."""
+"""The number of inactive turns after which a flow counts as waiting, on a loop that does not show its callbacks."""
 _MOST_TURNS, _PATIENCE_S = 1_000, 0.05
-"""A flow that stays active for this many turns of the event loop, and this long, counts as polling."""
+"""A flow that stays active for this number of turns, and this time in seconds, counts as polling."""
 _CANCELLING_TURNS = 25
-"""A flow that anyio cancels in every turn is at rest when it has neither asked for nor cancelled anything for this
-many turns: what it asks for in `finally` is cancelled by one of these, and a task group of asyncio never stops to
-wake up.
-"""
+"""anyio cancels a flow in every turn of the loop, and task groups of asyncio wake up in every turn then. Such a flow
+rests when it has neither made nor cancelled a request for this number of turns."""
 _BLOCKED_S = 0.01
 _ONE_MOMENT_S = 0.001
-"""Timers whose times differ by less had fired in one turn of the loop, or nearly so."""
+"""Timers whose times differ by less are assumed to have fired in one turn of the loop."""
 _REPEATED = "_deliver_cancellation"
 """anyio repeats this callback in every turn of the loop until the cancelled task has ended."""
 
 
 class FlowCallbacks:
-    """The callbacks and timers of one flow on the event loop that runs now; `is_of_flow` knows the flow's contexts."""
+    """The callbacks and timers of one flow on the running event loop; `is_of_flow` recognizes its contexts."""
 
     def __init__(self, is_of_flow: Callable[[Context], bool], plan: TimerPlan | None = None) -> None:
         self._loop: Any = asyncio.get_running_loop()
         self._is_of_flow = is_of_flow
         self._plan = TimerPlan() if plan is None else plan
         self.has_dated = False
-        """Whether a timer was there, or has fired by itself, so that another order may lead the flow elsewhere."""
+        """Whether the flow had a timer, so that another order of timers may lead it elsewhere."""
         self.shows_timers = hasattr(self._loop, "_ready") and hasattr(self._loop, "_scheduled")
         self._end_refusal = None if self.shows_timers else refuse_deadlines(self._loop, self._is_of_flow_now)
         self._activity = 0
         self._dates: dict[int, tuple[Any, float]] = {}
-        """When timers of a flow that is run again would have fired in the first run, in seconds."""
+        """When the timers of a replayed flow would have fired in the first run, in seconds."""
         self._point: tuple[int, frozenset[int]] | None = None
         self._is_before = False
-        """What was decided last by `is_timer_before`, and for which event and timers."""
+        """The last result of `is_timer_before`, and the event and timers it was for."""
 
     def note_activity(self) -> None:
-        """Note that the flow did something."""
+        """Record that the flow did something."""
         self._activity += 1
 
     def close(self) -> None:
-        """Leave the event loop as it was; the flow has ended."""
+        """Restore the event loop after the end of the flow."""
         if self._end_refusal is not None:
             self._end_refusal()
 
@@ -61,7 +59,7 @@ class FlowCallbacks:
         return self._is_of_flow(copy_context() if context is None else context)
 
     def has_ready(self) -> bool:
-        """Tell whether a callback of the flow is about to run, as it may be on a loop that does not show them."""
+        """Return whether a callback of the flow is ready to run; True on a loop that does not show its callbacks."""
         if not self.shows_timers:
             return True
         for handle in self._loop._ready.copy():  # noqa: SLF001 (other threads append to it, see the module)
@@ -72,7 +70,7 @@ class FlowCallbacks:
         return False
 
     def _is_being_cancelled(self) -> bool:
-        """Tell whether anyio repeats a cancel of the flow."""
+        """Return whether anyio repeats a cancel of the flow."""
         return any(
             getattr(handle._callback, "__name__", "") == _REPEATED and self._is_of_flow(handle._context)  # noqa: SLF001
             for handle in self._loop._ready.copy()  # noqa: SLF001
@@ -80,7 +78,7 @@ class FlowCallbacks:
         )
 
     async def rest(self) -> None:
-        """Let the event loop turn until nothing of the flow is about to run, unless the flow never rests."""
+        """Let the event loop turn until no callback of the flow is ready to run, unless the flow never rests."""
         if self.shows_timers:
             await self._turn_until_rest()
             return
@@ -96,8 +94,8 @@ class FlowCallbacks:
             if quiet >= _CANCELLING_TURNS if self._is_being_cancelled() else not self.has_ready():
                 if has_let_others_run or self._loop.time() - since_s <= _BLOCKED_S:
                     return
-                has_let_others_run = True  # the flow blocked its loop: a stop that was sent meanwhile comes first
-            await asyncio.sleep(0)  # a timer of the flow may fire in any turn, so look again after each
+                has_let_others_run = True  # the flow blocked its loop: handle a stop that was sent meanwhile first
+            await asyncio.sleep(0)  # a timer of the flow may fire in any turn, so check again after each
             turns += 1
             quiet, seen = (quiet + 1 if self._activity == seen else 0), self._activity
 
@@ -109,15 +107,19 @@ class FlowCallbacks:
                 return
             await asyncio.sleep(0)
 
+    def waiting_tasks(self) -> "list[asyncio.Task[Any]]":
+        """Return the waiting tasks of the flow."""
+        return [task for task in asyncio.all_tasks() if any(map(self._is_of_flow, _contexts_of(task)))]
+
     def next_timer_s(self) -> float | None:
-        """Return in how many seconds the next timer of the flow fires; None when it has none."""
+        """Return the seconds until the next timer of the flow; None without timers."""
         whens = [handle.when() for handle in self._timers()]
         return max(min(whens) - self._loop.time(), 0.0) if whens else None
 
     def date_timers(self, now_us: int) -> None:
-        """Note the timers that the flow has made since an event of the first run, which was at `now_us`.
+        """Assign dates of the first run to new timers, created after its event at `now_us`.
 
-        In the first run time passed between two events. Timers are fired in the order that they had there.
+        In the first run, time passed between two events. Timers are fired in the order of their dates there.
         """
         if self.shows_timers and not self._loop._scheduled:  # noqa: SLF001 (most flows have none at most outcomes)
             return
@@ -128,25 +130,25 @@ class FlowCallbacks:
                 self._dates[id(timer)] = timer, now_us / 1e6 + timer.when() - loop_s
 
     def fire_next_timers(self) -> int | None:
-        """Call the next timers of the flow now, as if their time had come; return when that was in the first run.
+        """Fire the next timers of the flow now; return their date in the first run, None without a timer.
 
-        Without a timer None is returned. All timers must have a date: see `date_timers`. Timers of one moment fire
-        together, as in the turn of the loop that they had fired in, unless the plan says otherwise.
+        All timers must have a date: see `date_timers`. Timers of one moment fire together, as in one turn of the loop,
+        unless the plan chooses otherwise.
         """
         timers = sorted(self._timers(), key=lambda timer: (self._date(timer), timer.when()))
         if not timers:
             return None
-        chosen = self._chosen(timers)
+        chosen = self._choose(timers)
         fired_s = self._dates[id(chosen[0])][1]
         for timer in chosen:
             if not timer.cancelled():
                 self._fire(timer)
         return round(fired_s * 1e6)
 
-    def _chosen(self, timers: list[Any]) -> list[Any]:
-        """Choose which timers to fire now, of some in their order: those of one moment, or others by the plan.
+    def _choose(self, timers: list[Any]) -> list[Any]:
+        """Return the timers to fire now, given all in their order: those of one moment, or others by the plan.
 
-        The other choices do not depend on how busy the machine is now: the first few together, or a later one alone.
+        The other options do not depend on the load of the machine: the first few together, or a later one alone.
         """
         if len(timers) == 1:
             return timers
@@ -157,11 +159,11 @@ class FlowCallbacks:
         return options[self._plan.choose(len(options))]
 
     def _fire(self, timer: Any) -> None:
-        """Call a timer. The loop shows its own time meanwhile, and a scope of anyio gets its deadline now."""
+        """Call a timer; a scope of anyio gets a new deadline. Meanwhile the loop returns at least the timer's time."""
         callback, args, context, when = timer._callback, timer._args, timer._context, timer.when()  # noqa: SLF001
         timer.cancel()
         scope = getattr(callback, "__self__", None)
-        if hasattr(scope, "deadline"):  # of anyio, which compares it with the clock again when the scope is left
+        if hasattr(scope, "deadline"):  # of anyio, which compares it with the clock again at the end of the scope
             context.run(setattr, scope, "deadline", self._loop.time())
             return
         time = self._loop.time
@@ -172,9 +174,9 @@ class FlowCallbacks:
             del self._loop.time
 
     def is_timer_before(self, seq: int, event_us: int, now_us: int) -> bool:
-        """Tell whether a timer is to be fired before an event of the first run, though the flow can do without it.
+        """Return whether a timer must be fired before an event, although the flow is not stuck.
 
-        The plan decides once for an event, as long as the flow has the same timers.
+        The plan decides once per event and set of timers.
         """
         if self._plan.order == "passed":
             return False
@@ -199,3 +201,10 @@ class FlowCallbacks:
         for handle in self._loop._scheduled:  # noqa: SLF001
             if not handle._cancelled and self._is_of_flow(handle._context):  # noqa: SLF001
                 yield handle
+
+
+def _contexts_of(task: "asyncio.Task[Any]") -> list[Context]:
+    """Return the context of a waiting task; in Python 3.11, only the callback that wakes the task has it."""
+    awaited = getattr(task, "_fut_waiter", None)  # private: asyncio has no public API for it
+    callbacks = getattr(awaited, "_callbacks", None) or ()
+    return [context for callback, context in callbacks if getattr(callback, "__self__", None) is task]

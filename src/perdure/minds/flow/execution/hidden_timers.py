@@ -1,6 +1,6 @@
-"""Deadlines of asyncio in a flow, on an event loop that does not show its timers (uvloop): they are refused.
+"""Rejects deadlines of asyncio in flows on an event loop that does not show its timers (uvloop).
 
-Such a deadline could not be fired again when the flow is run again, and a goal would be parked before it has fired.
+Such a deadline could not be fired in a replay, and a goal would be parked before the deadline.
 """
 
 import asyncio
@@ -13,17 +13,17 @@ from perdure.errors import Invalid
 _LAYERS = "_perdure_flows"
 _ADVICE = (
     "This event loop does not show its timers, so asyncio.timeout, asyncio.wait_for and deadlines of anyio cannot be"
-    " repeated when the flow is run again. Use `async with goal.timeout(seconds)`, or timeout_s of a step, goal.ask or"
+    " repeated in a replay of the flow. Use `async with goal.timeout(seconds)`, or timeout_s of a step, goal.ask or"
     " goal.signal."
 )
 _ALLOWED = frozenset({"_set_result_unless_cancelled"})
-"""The callback of asyncio.sleep, which is not a deadline: a flow that is run again sleeps again."""
+"""The callback of asyncio.sleep, which is not a deadline: a replayed flow sleeps again."""
 
 
 def refuse_deadlines(loop: Any, is_of_flow: Callable[[Context | None], bool]) -> Callable[[], None]:
-    """Let timers that a flow makes on a loop raise Invalid, except for sleeps; return what ends that.
+    """Raise Invalid for timers of a flow on a loop, except sleeps; return a function that ends this.
 
-    Every flow on the loop adds its own layer around `call_at` and `call_later`; timers of others are not affected.
+    All flows on the loop share one wrapper of `call_at` and `call_later`; timers of other code are not affected.
     """
     layers: list[Callable[[Context | None], bool]] = loop.__dict__.setdefault(_LAYERS, [])
     layers.append(is_of_flow)

@@ -1,4 +1,4 @@
-"""How far one run of a flow has come: what the parts of its mind share."""
+"""The progress of one run of a flow, shared by the parts of its mind."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -12,40 +12,40 @@ from perdure.minds.flow.requests import Request
 
 @dataclass(slots=True)
 class Progress:
-    """What the function has asked for, what of the history it has got, and whether it has ended."""
+    """The requests of the function, the position in the history, and the end."""
 
     state: GoalState | None = None
-    """The history as the mind was given it last; None before the function runs."""
+    """The last state passed to the mind; None before the function runs."""
     callbacks: FlowCallbacks | None = None
     body: "asyncio.Task[None] | None" = None
     end: Termination | None = None
     recorded: Recorded | None = None
-    """What the history had when the goal was resumed; None in the first run."""
+    """The steps in the history at the resume; None in the first run."""
     is_replaying: bool = False
     is_closed: bool = False
     requests: dict[str, Request] = field(default_factory=dict)
-    """What the function waits for, by step; a cancelled request stays until the end of its call is delivered."""
+    """The requests of the function, by step; a cancelled one stays until the end of its call is delivered."""
     asked: set[str] = field(default_factory=set)
     """All steps that the function has asked for."""
     fresh: list[Request] = field(default_factory=list)
-    """Requests without an open call: to be begun, or to be tried again."""
+    """Requests without an open call: their first or next attempt is to begin."""
     cancelled: set[str] = field(default_factory=set)
-    """The steps of cancelled requests whose calls are not delivered as ended yet."""
+    """The steps of cancelled requests; the ends of their calls are not delivered yet."""
     delivered: int = 0
-    """How many of the settled calls of the state were delivered."""
+    """The number of settled calls of the state that were delivered."""
     reached_us: int = 0
-    """How far a function that is run again has come, by the clock of the first run."""
+    """The position of a replay, as a time in the first run."""
     now_us: int = 0
-    """The time of the newest event that the function knows of."""
+    """The time of the newest event that was delivered to the function."""
     active_s: float = 0.0
-    """When the function did something last, by the clock of the event loop."""
+    """The time of the last activity of the function, by the clock of the event loop."""
 
     def came(self, state: GoalState) -> tuple[int, int]:
-        """Return how far a function that is run again came: the steps and the outcomes that are left."""
+        """Return how far a replay came: the numbers of steps and outcomes that are left."""
         return (0 if self.recorded is None else self.recorded.count_left), len(state.settled) - self.delivered
 
     def note_activity(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Note that the function did something, or got something."""
+        """Record an activity of the function: it did or received something."""
         self.active_s, callbacks = loop.time(), self.callbacks
         if callbacks is not None:
             callbacks.note_activity()

@@ -1,8 +1,8 @@
-"""The order in which the timers of a flow that is run again are fired: guessed first, then searched for.
+"""The order in which the timers of a replayed flow are fired: guessed first, then searched for.
 
-Timers are not recorded, so their order has to be guessed. The history shows whether the guess was right: with another
-order the flow asks for something else than what was recorded. Then it is run again, and at one of the points where
-timers were fired another choice is made. Of all runs the one that came furthest is varied next.
+Timers are not recorded, so their order must be guessed. The history shows whether the guess was right: with a wrong
+order, the flow requests other steps than the recorded ones. Then the flow is replayed again, with another choice at one
+of the points where timers were fired. The search continues from the run that came furthest.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,33 +10,33 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 TimerOrder = Literal["passed", "restarted", "eager"]
-"""How timers are fired where no other choice is made.
+"""The default order of timers.
 
-`passed`: when the flow is stuck, in the order of the moments that they had in the first run. `restarted`: in the order
-of the time that each of them takes, because a resume between began all of them anew. `eager`: each before the first
-outcome that is later than its moment, also when the flow is not stuck, because a step that it led to has no intent.
-With the last two, whether timers are fired before an outcome is a choice, too: a resume between may have moved them.
+`passed`: when the flow is stuck, in the order of their times in the first run. `restarted`: in the order of their
+durations, because an earlier resume restarted all of them. `eager`: each before the first outcome after its time, even
+if the flow is not stuck, because the step that followed may have no intent. With the last two, whether timers are fired
+before an outcome is a choice too: an earlier resume may have moved them.
 """
 ORDERS: tuple[TimerOrder, ...] = ("passed", "restarted", "eager")
 _MOST_RUNS = 40
-"""How often a flow is run again before its code is taken for changed."""
+"""The number of replays after which the code of a flow counts as changed."""
 
 Came = tuple[int, int]
-"""How far a run came: the recorded steps that it did not ask for, and the outcomes that it did not get."""
+"""How far a run came: the numbers of recorded steps not requested, and of outcomes not delivered."""
 
 
 @dataclass
 class TimerPlan:
-    """The choices of one run: by an order, and at some points another than that order makes."""
+    """The choices of one run: those of an order, with exceptions at some points."""
 
     order: TimerOrder = "passed"
     others: Mapping[int, int] = field(default_factory=dict)
-    """What is chosen at a point, by its number."""
+    """The exceptions: the option for the number of a point."""
     options: list[int] = field(default_factory=list)
-    """How many choices each point had, as the run has met them."""
+    """The number of options at each point of the run so far."""
 
     def choose(self, count: int) -> int:
-        """Choose one of some possibilities at the next point; the first is what the order says."""
+        """Return the option at the next point; option 0 follows the order."""
         chosen = self.others.get(len(self.options), 0)
         self.options.append(count)
         return chosen if chosen < count else 0
@@ -46,7 +46,7 @@ class TimerPlan:
         return self.order, tuple(sorted(self.others.items()))
 
     def variants(self) -> Iterator["TimerPlan"]:
-        """Return the plans that differ from this one in one choice; the last choices of the run are varied first."""
+        """Yield the plans that differ from this one in one choice, the last choices of the run first."""
         for point in range(len(self.options) - 1, -1, -1):
             for option in range(self.options[point]):
                 if option != self.others.get(point, 0):
@@ -55,7 +55,7 @@ class TimerPlan:
 
 
 class TimerSearch:
-    """Plans to try, one after the other."""
+    """The queue of plans to try."""
 
     def __init__(self) -> None:
         self._next = [TimerPlan(order) for order in ORDERS]
@@ -64,13 +64,13 @@ class TimerSearch:
         self._runs = 0
 
     def next_plan(self, *, is_late: bool) -> TimerPlan | None:
-        """Return the plan of the next run; None when it is time to give up. When it is late, only orders are tried."""
+        """Return the plan of the next run; None to give up. If `is_late`, only plans without exceptions are tried."""
         most = len(ORDERS) if is_late else _MOST_RUNS
         self._runs += 1
         return self._next.pop(0) if self._next and self._runs <= most else None
 
     def note(self, plan: TimerPlan, came: Came) -> None:
-        """Note how far the run of a plan came; if no other came so far, vary it next, and an order that did, later."""
+        """Record how far the run of a plan came; queue variants of the best plans."""
         is_first = self._best is None
         is_best = self._best is None or came < self._best
         if not (is_best or (came == self._best and not plan.others)):

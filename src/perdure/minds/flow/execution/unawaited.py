@@ -1,4 +1,4 @@
-"""Finds what a flow has asked of its goal and never awaited: without `await`, a step is silently not run."""
+"""Finds calls of a flow that were never awaited: without `await`, a step is silently not run."""
 
 import functools
 import inspect
@@ -11,7 +11,7 @@ M = TypeVar("M", bound=Callable[..., Coroutine[Any, Any, Any]])
 
 
 class Unawaited:
-    """The coroutines of one goal that have not begun."""
+    """The calls of one goal whose coroutines have not begun."""
 
     def __init__(self) -> None:
         self._made: dict[object, tuple[str, tuple[Any, ...], Coroutine[Any, Any, Any]]] = {}
@@ -19,7 +19,7 @@ class Unawaited:
     def make(
         self, name: str, args: tuple[Any, ...], begin: Callable[[], Coroutine[Any, Any, Any]]
     ) -> Coroutine[Any, Any, Any]:
-        """Return a coroutine that calls `begin` when it is awaited, and is known until then."""
+        """Return a coroutine that calls `begin` when it is awaited, and is tracked until then."""
         token = object()
         coroutine = self._begin(token, begin)
         self._made[token] = name, args, coroutine
@@ -30,9 +30,9 @@ class Unawaited:
         return await begin()
 
     def require_none(self) -> None:
-        """See that everything was awaited; what was not is closed.
+        """Check that all calls were awaited; close the others.
 
-        Raises: Invalid, naming it.
+        Raises: Invalid, which names the calls.
         """
         left = []
         for name, args, coroutine in self._made.values():
@@ -47,7 +47,7 @@ class Unawaited:
 
 
 def must_be_awaited(method: M) -> M:
-    """Make a flow fail that forgets to await what a method of its goal returns."""
+    """Decorate a method of Goal so that a flow fails if it does not await the call."""
 
     @functools.wraps(method)
     def call(goal: Any, /, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
@@ -58,6 +58,6 @@ def must_be_awaited(method: M) -> M:
 
 
 def _called(name: str, args: tuple[Any, ...]) -> str:
-    """Write a call of a goal's method: a step with its function, a question with its text."""
+    """Return a call of a method of the goal as text: a step with its function, a question with its text."""
     shown = [str(getattr(each, "__name__", repr(each))) for each in args[:1] if name != "gather"]
     return f"goal.{name}({', '.join(shown)})"

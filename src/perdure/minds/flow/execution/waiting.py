@@ -1,11 +1,11 @@
-"""When a flow waits for something that is not recorded: its own timers, and unrecorded work.
+"""Waits of a flow that are not recorded: its own timers, and unrecorded work.
 
-A flow may wait for a deadline of asyncio, or for work that is not a step. Nothing in the history wakes it up, so the
-loop looks at it again after some time. A goal is parked only when its flow certainly waits for requests alone.
+A flow may wait for a deadline of asyncio, or for work that is not a step. No event in the history wakes it, so the loop
+checks it again after some time. A goal is parked only if its flow certainly waits for nothing but requests.
 
-**Timers at replay.** A flow that is run again may have to reach a deadline of asyncio before it asks for what was
-recorded next. In the first run that deadline has passed. So its timers are fired at once, one at a time and in the
-order of the first run, whenever the flow can take no outcome.
+**Timers at replay.** A replayed flow may wait for a deadline of asyncio before it requests the next recorded step. That
+deadline passed in the first run, and the replay must not wait for it again. So whenever the flow cannot take the next
+outcome, its timers are fired at once: one moment at a time, in the order of the first run (`timer_order`).
 """
 
 import asyncio
@@ -18,23 +18,22 @@ from perdure.minds.flow.execution.progress import Progress
 from perdure.minds.flow.execution.recorded_steps import Recorded
 
 _MOST_TIMERS = 20
-"""How many timers are fired to find out whether one of them cancels a step that was never recorded."""
+"""The number of timers that are fired to find out whether one of them cancels an unrecorded step."""
 
-_LOOK_AGAIN_S = 0.05
+_CHECK_AGAIN_S = 0.05
 _GRACE_S = 0.05
-"""How long a goal is not parked after its flow did something, while the flow may wait for something unrecorded."""
+"""How long a goal is not parked after an activity of its flow, if the flow may wait for unrecorded work."""
 _REPLAY_PATIENCE_S = 30.0
-"""How long a resume waits for unrecorded work of a flow that has to finish before the flow asks for what is recorded.
-"""
+"""How long a resume waits for unrecorded work of a flow before the flow requests the next recorded step."""
 _REPLAY_GRACE_S = 1.0
-"""The same for a flow that also waits for requests: more likely its code was changed."""
+"""The same for a flow that also waits for requests: then it is more likely that its code was changed."""
 _REPLAY_PAUSE_S = 0.01
 
 
 async def advance(progress: Progress, callbacks: FlowCallbacks) -> bool:
-    """Let a function that is run again get to what was recorded: a deadline that had passed passes at once.
+    """Let a replayed function continue: fire its next timers, or wait for its unrecorded work.
 
-    Tell whether anything has happened. Work of the function that is not recorded is waited for.
+    Return whether the function may have continued.
     """
     if callbacks.shows_timers and callbacks.has_ready():  # a timer has fired by itself
         await callbacks.rest()
@@ -52,7 +51,7 @@ async def advance(progress: Progress, callbacks: FlowCallbacks) -> bool:
 
 
 def fire_timers(progress: Progress, callbacks: FlowCallbacks) -> bool:
-    """Fire the next timers of the function at once; tell whether there were any."""
+    """Fire the next timers of the function now; return whether there were any."""
     callbacks.date_timers(progress.reached_us)
     fired_us = callbacks.fire_next_timers()
     if fired_us is None:
@@ -62,27 +61,27 @@ def fire_timers(progress: Progress, callbacks: FlowCallbacks) -> bool:
     return True
 
 
-def look_again_s(progress: Progress, callbacks: FlowCallbacks) -> float | None:
-    """Return when to look at the function again though nothing has been recorded: it has work of its own."""
+def check_again_s(progress: Progress, callbacks: FlowCallbacks) -> float | None:
+    """Return the seconds after which to check the function again without an event; None to wait for events."""
     timer_s = callbacks.next_timer_s()
     if timer_s is not None:
         return timer_s + 0.001
     if not progress.requests:
-        return _LOOK_AGAIN_S
+        return _CHECK_AGAIN_S
     is_fresh = asyncio.get_running_loop().time() - progress.active_s < _GRACE_S
-    return _LOOK_AGAIN_S if is_fresh and not _waits_for_requests(progress) else None
+    return _CHECK_AGAIN_S if is_fresh and not _waits_for_requests(progress) else None
 
 
 def _waits_for_requests(progress: Progress) -> bool:
-    """Tell whether the body of the flow certainly waits for its requests, and for nothing else."""
+    """Return whether the body of the flow certainly waits for its requests, and for nothing else."""
     answers = {id(request.answer) for request in progress.requests.values()}
     return _waits_for(progress.body, answers)
 
 
 def _waits_for(waiting: Any, answers: Collection[int]) -> bool:
-    """Tell whether a future, a task or a gather certainly waits for some answers only; their ids are given."""
+    """Return whether a future, a task or a gather certainly waits only for the answers with these ids."""
     while isinstance(waiting, asyncio.Task) and not waiting.done():
-        waiting = getattr(waiting, "_fut_waiter", None)  # what a task waits for has no public name
+        waiting = getattr(waiting, "_fut_waiter", None)  # private: asyncio has no public API for it
     children = waiting.lines if isinstance(waiting, Join) else getattr(waiting, "_children", None)  # of asyncio.gather
     if isinstance(children, list):
         return all(child.done() or _waits_for(child, answers) for child in children)
@@ -90,9 +89,9 @@ def _waits_for(waiting: Any, answers: Collection[int]) -> bool:
 
 
 async def settle_doubts(progress: Progress, recorded: Recorded, callbacks: FlowCallbacks, next_seq: float) -> None:
-    """Find what the function asks for and the history does not have.
+    """Find requests of the function that are not in the history.
 
-    A deadline may have passed in the first run before what it cancelled was begun: then it passes now.
+    In the first run, a deadline may have cancelled such a request before it was begun; so timers are fired first.
     """
     for _ in range(_MOST_TIMERS):
         if not (recorded.has_difference_before(next_seq) and fire_timers(progress, callbacks)):

@@ -1,1 +1,1 @@
-"""The steps of a flow: how their functions are called, and how they end."""
+"""The steps of a flow: calls of their functions, results and failures."""

@@ -1,4 +1,4 @@
-"""Begins the calls that a flow asks for: the first attempt of a request, and the next one when it is due."""
+"""Begins the calls of requests of a flow: the first attempt, and the next one when it is due."""
 
 from perdure.kernel.events import Action, ToolCall
 from perdure.kernel.fold import GoalState
@@ -8,7 +8,7 @@ from perdure.moments import iso
 
 
 def begin_fresh(progress: Progress, state: GoalState, now_us: int) -> tuple[list[Action], list[ToolCall], list[int]]:
-    """Begin what was asked for and has not begun, and what is to be tried again."""
+    """Return the actions, unrecorded calls and wake-up times of new requests and of attempts that are due."""
     fresh, progress.fresh = progress.fresh, []
     actions: list[Action] = []
     unrecorded: list[ToolCall] = []
@@ -18,7 +18,7 @@ def begin_fresh(progress: Progress, state: GoalState, now_us: int) -> tuple[list
         if found.status not in ("pending", "again") or request.attempts_begun > found.attempt:
             continue
         if found.is_elapsed and _awaits_decision(state):
-            progress.fresh.append(request)  # it does not run out while a person decides what the retry does
+            progress.fresh.append(request)  # it does not time out while a person decides on the retry
             continue
         due_us = found.due_us(now_us) if found.status == "again" else now_us
         if due_us > now_us:
@@ -36,6 +36,6 @@ def begin_fresh(progress: Progress, state: GoalState, now_us: int) -> tuple[list
 
 
 def _awaits_decision(state: GoalState) -> bool:
-    """Tell whether a call that the last retry of the goal has reopened waits for a decision."""
+    """Return whether a call that the last retry of the goal reopened waits for a decision."""
     reopened = state.reopenings[-1].unknown if state.reopenings else ()
     return any(call_id in state.open_calls for call_id in reopened)

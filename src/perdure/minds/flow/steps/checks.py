@@ -1,4 +1,4 @@
-"""What the check of a `once` step may answer."""
+"""The answers of the check of a `once` step."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Happened(Generic[T]):
-    """What a check returns when the step happened and its result is known.
+    """The answer of a check that the step happened, with its result.
 
     def was_paid(order: str) -> Happened[str] | bool:
         receipt = bank.receipt_of(order)
@@ -22,9 +22,9 @@ class Happened(Generic[T]):
 
 
 def answer_of(answer: object, to_json: Callable[[Any], Any], *, needs_result: bool) -> Check:
-    """Return the answer of a check as the kernel reads it; anything but True, False and Happened is `unknown`.
+    """Return the answer of a check for the kernel; any value but True, False and Happened is `unknown`.
 
-    True is not enough for a step that `needs_result`: the flow would be given None.
+    True is not enough for a step that `needs_result`, because the flow would receive None.
 
     Raises: Invalid when the value of a Happened cannot be stored.
     """

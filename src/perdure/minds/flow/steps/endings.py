@@ -1,4 +1,4 @@
-"""How the calls and the function of a flow end: the values and exceptions a flow is given, and the end of its goal."""
+"""The ends of calls as values and exceptions for the flow, and the end of its function as the end of the goal."""
 
 from collections.abc import Callable, Collection
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from perdure.errors import GoalFailed, StepFailed
 from perdure.kernel.events import Termination, ToolError
 from perdure.minds.flow.children import child_ending, child_failure
-from perdure.minds.flow.requests import Request, Work
+from perdure.minds.flow.requests import Request, StepFunction
 from perdure.minds.flow.steps.exceptions import rebuilt
 from perdure.minds.flow.steps.failed_steps import failed_steps, tag_with_steps
 from perdure.minds.flow.steps.tracebacks import mark_recorded, members_of, recorded_error, text_of
@@ -16,10 +16,10 @@ from perdure.minds.step_status import BAD_VALUE, NOT_HAPPENED, TIMEOUT, Standing
 
 
 def ending_of(error: BaseException, where: str, known: Collection[str]) -> Termination:
-    """Return how a function ended that raised; of the steps that failed it names those that are known."""
+    """Return the end of a function that raised, with the failed steps that are known."""
     steps = tuple(step for step in failed_steps(error) if step in known)
     while members := members_of(error):
-        error = members[0]  # what came first is why the others came
+        error = members[0]  # the first exception is the cause of the others
     failure, recorded = failure_of(error, where), recorded_error(error)
     if recorded is not None:
         return Termination("failed", f"{recorded.code}: {recorded.message}", error=recorded, steps=steps)
@@ -31,24 +31,24 @@ def ending_of(error: BaseException, where: str, known: Collection[str]) -> Termi
 
 
 def ended_without(end: Termination | None) -> str | None:
-    """Say how code has ended that did not ask for all that was recorded."""
+    """Describe the end of code that did not request all recorded steps."""
     if end is None:
         return None
     return "the code ended without it" + ("" if end.detail is None else f" ({end.detail})")
 
 
 def value_for(request: Request, found: Standing) -> Any:
-    """Return what a flow is given of a call that is done.
+    """Return the value of a successful call for the flow.
 
-    Raises: StepFailed when a person gave a value that does not fit what the function of the step returns.
+    Raises: StepFailed when a person entered a value that does not fit the return type of the step.
     """
     signal = found.last.signal if found.last else None
     value = found.output if signal is None else signal.payload
     try:
-        if found.is_skipped and isinstance(request.wanted, Work):
+        if found.is_skipped and isinstance(request.wanted, StepFunction):
             _require_result(request.wanted.fn, value)
     except ValueError as error:
-        what = f"The value that was given for {request.step} does not fit what its function returns: {error}"
+        what = f"The value that was given for {request.step} does not fit the return type of its function: {error}"
         failed = StepFailed(BAD_VALUE, what, step=request.step)
         tag_with_steps(failed, [request.step])
         raise failed from error
@@ -56,16 +56,20 @@ def value_for(request: Request, found: Standing) -> Any:
 
 
 def _require_result(fn: Callable[..., Any], value: Any) -> None:
-    """Raises: ValueError when a value does not fit a function, or there is none and the function needs one."""
+    """Check that a value fits the return type of a function.
+
+    Raises: ValueError
+    """
     if value is None and needs_result(fn):
         raise ValueError("it has no value, and the function cannot return None")
     require_result(fn, value)
 
 
 def failure_from(step: str, found: Standing) -> BaseException:
-    """Return the exception that a flow is given of a step that failed, the first time and at every replay alike.
+    """Return the exception of a failed step for the flow, the same in the first run and in every replay.
 
-    It is of the class that the step raised, where that is loaded, else a StepFailed; a timeout is a TimeoutError.
+    It has the class that the step raised, if that class is loaded; else it is a StepFailed. A timeout is a
+    TimeoutError.
     """
     child = child_failure(step, found)
     if child is not None:
@@ -82,7 +86,7 @@ def failure_from(step: str, found: Standing) -> BaseException:
 
 
 def _is_timeout(error: ToolError) -> bool:
-    """Tell whether a step took too long; an exception of the step has a class."""
+    """Return whether a step took too long; an exception of the step has a class."""
     return error.type is None and error.code in (TIMEOUT, NOT_HAPPENED)
 
 

@@ -1,28 +1,27 @@
-"""Exceptions of steps, made again of what was recorded, so that a flow catches them by their own class.
+"""Rebuilds the exceptions of steps from the history, so that a flow can catch them by their class.
 
-The class is looked up among what is loaded already. Its module is never imported for this, and of its code only
-`__new__` is run: attributes that `__init__` would set are missing. Builtin exceptions, and ours
-that only have a text, are made as usual.
+The class must already be loaded: its module is never imported for this. Of its code, only `__new__` is run; attributes
+are the recorded ones. Builtin exceptions, and those of Perdure that only have a text, are constructed as usual.
 """
 
+import copy
 import sys
 from types import ModuleType
 from typing import Any
 
 from perdure.errors import PerdureError, StepFailed
 from perdure.kernel.events import ToolError
-from perdure.minds.flow.steps.tracebacks import class_path, mark_recorded
+from perdure.minds.flow.steps.tracebacks import OURS, attribute_of, class_path, mark_recorded
 from perdure.minds.flow.steps.user_errors import is_interrupt
 
 _CONTROL_FLOW = (StopIteration, StopAsyncIteration)
-"""What Python itself gives a meaning when it is raised in a coroutine; a future cannot hold it."""
-_OURS = "perdure."
+"""Exceptions that have a meaning for coroutines, so that a future cannot hold them."""
 
 
 def rebuilt(error: ToolError, cause: StepFailed) -> BaseException | None:
-    """Return the exception of a step that failed, with a StepFailed as its cause; None when it cannot be made.
+    """Return the exception of a failed step, with a StepFailed as its cause; None if it cannot be rebuilt.
 
-    It never raises, whatever the class does.
+    Never raises, whatever the class does.
     """
     cls = _find_class(error.type) if type(error.args) is list else None
     if cls is None or not _is_usable(cls):
@@ -35,13 +34,14 @@ def rebuilt(error: ToolError, cause: StepFailed) -> BaseException | None:
         return None
     if type(made) is not cls:
         return None
+    dict.update(attribute_of(made, "__dict__"), copy.deepcopy(error.attributes or {}))
     mark_recorded(made, error)
     BaseException.__dict__["__cause__"].__set__(made, cause)  # a class may define __setattr__
     return made
 
 
 def _make(cls: type[BaseException], args: tuple[Any, ...]) -> BaseException:
-    if _module_of(cls) == "builtins" or _is_plain_error_of_ours(cls):
+    if _module_of(cls) == "builtins" or _is_plain_own_error(cls):
         return cls(*args)
     new = type.__getattribute__(cls, "__new__")
     made: BaseException = new(cls, *args)
@@ -51,7 +51,7 @@ def _make(cls: type[BaseException], args: tuple[Any, ...]) -> BaseException:
 
 
 def _find_class(path: str | None) -> type[BaseException] | None:
-    """Return the loaded exception class `module:QualName`; None where there is none of that very name."""
+    """Return the loaded exception class `module:QualName`; None if there is none with exactly that name."""
     module_name, _, qualname = (path or "").partition(":")
     module = sys.modules.get(module_name)
     if not issubclass(type(module), ModuleType):
@@ -71,11 +71,11 @@ def _is_usable(cls: type[BaseException]) -> bool:
     bases = _bases(cls)
     if Exception not in bases or any(each in bases for each in (*_CONTROL_FLOW, BaseExceptionGroup)):
         return False
-    return not _module_of(cls).startswith(_OURS) or _is_plain_error_of_ours(cls)
+    return not _module_of(cls).startswith(OURS) or _is_plain_own_error(cls)
 
 
-def _is_plain_error_of_ours(cls: type[BaseException]) -> bool:
-    """Tell whether a class is one of `perdure.errors` that has nothing but its text."""
+def _is_plain_own_error(cls: type[BaseException]) -> bool:
+    """Return whether a class is one of `perdure.errors` that has no attribute but its text."""
     return _module_of(cls) == PerdureError.__module__ and cls.__init__ is PerdureError.__init__
 
 

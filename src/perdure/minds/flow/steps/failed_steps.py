@@ -1,7 +1,7 @@
-"""Which failed steps of a flow an exception comes from.
+"""The failed steps of a flow that an exception comes from.
 
-Exceptions are objects of a user's class, so only what Python itself has set is read; see tracebacks. A step is known by
-a tag in the exception's dict, not by a public attribute, which a subclass may define as it likes.
+Exceptions may have classes of users, so only attributes that Python itself has set are read; see tracebacks. The steps
+are a tag in the dict of the exception, not a public attribute, which a subclass might define.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,20 +10,20 @@ from perdure.minds.flow.steps.tracebacks import attribute_of, members_of
 
 _TAG = "__perdure_failed_steps__"
 _MOST = 10_000
-"""How many exceptions of one chain or group are looked at."""
+"""The maximum number of exceptions that are searched."""
 
 
 def failed_steps(error: BaseException) -> tuple[str, ...]:
     """Return the names of the failed steps that led to an exception, the nearest first.
 
-    Looked at are the exception, its causes and contexts, the members of its groups, and the steps that failed beside it
-    in a `gather`. A failure that the flow caught and lived with is in none of them.
+    The search covers the exception, its causes and contexts, the members of its groups, and the steps that failed
+    beside it in a `gather`. A failure that the flow caught and handled is in none of them.
     """
     return tuple(dict.fromkeys(step for each in _related(error) for step in _tags(each)))
 
 
 def tag_with_steps(error: BaseException, steps: Iterable[str]) -> None:
-    """Note that an exception comes from failed steps."""
+    """Tag an exception with the failed steps that it comes from."""
     dict.__setitem__(attribute_of(error, "__dict__"), _TAG, (*_tags(error), *steps))
 
 
@@ -35,7 +35,7 @@ def tag_with_others(failures: Sequence[BaseException]) -> BaseException:
 
 
 def _related(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception and those it came from, each once: chains may be circles."""
+    """Yield an exception and those it came from, each once; chains may have cycles."""
     waiting, seen = [error], {id(error)}
     while waiting and len(seen) <= _MOST:
         each = waiting.pop(0)

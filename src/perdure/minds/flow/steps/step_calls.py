@@ -1,4 +1,4 @@
-"""How the functions of steps are called: as they are, or as a test wants it."""
+"""The port through which the functions of steps are called; tests may replace them."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,19 +7,19 @@ from typing import Any, Protocol
 
 
 class StepCalls(Protocol):
-    """Knows which function a step calls, and how its timeout is measured."""
+    """Selects the function that a step calls, and measures its timeout."""
 
     def function(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """Return the function to call instead of `fn`; without a replacement, `fn` itself."""
         ...
 
     def timeout(self, seconds: float | None) -> AbstractAsyncContextManager[asyncio.Timeout]:
-        """Return a block that is cancelled after some seconds, as `asyncio.timeout`."""
+        """Return a block that is cancelled after some seconds, like `asyncio.timeout`."""
         ...
 
 
 class DirectCalls:
-    """Calls every function itself, and measures timeouts by the event loop. See StepCalls."""
+    """Calls the original functions, and measures timeouts by the event loop. See StepCalls."""
 
     def function(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """See StepCalls.function."""

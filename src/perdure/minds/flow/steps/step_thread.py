@@ -1,4 +1,4 @@
-"""A function of a step that runs on a daemon thread: it cannot be ended, and does not keep the process from ending."""
+"""Runs the function of a step on a daemon thread, which cannot be ended and does not block the end of the process."""
 
 import asyncio
 import contextlib
@@ -15,14 +15,14 @@ class BrokenStart(RuntimeError):
 
 
 class _Unusual(RuntimeError):
-    """The function raised what would end an event loop."""
+    """The function raised an exception that a future or event loop cannot pass on."""
 
 
 class StepThread:
-    """One call of a function on a thread of its own, made and awaited on an event loop.
+    """One call of a function on its own thread, constructed and awaited on an event loop.
 
-    The function is called by the thread that takes the ticket. If it cannot be started, the caller takes the ticket, so
-    that the function is certainly not called later.
+    The thread must take the ticket before it calls the function. If starting the thread fails, the caller takes the
+    ticket, so that the function is certainly not called later.
     """
 
     def __init__(self, fn: Callable[[], Any]) -> None:
@@ -42,9 +42,9 @@ class StepThread:
         return self._thread.is_alive() and not self._has_ended
 
     async def run(self) -> Any:
-        """Call the function, and return what it returns.
+        """Call the function, and return its result.
 
-        Raises: BrokenStart; RuntimeError or MemoryError when no thread can be started; what the function raises.
+        Raises: BrokenStart; RuntimeError or MemoryError when no thread can be started; the exception of the function.
         """
         try:
             self._thread.start()
@@ -60,10 +60,10 @@ class StepThread:
         self.has_begun = True
         try:
             result, error = self._context.run(self._fn), None
-        except BaseException as raised:  # noqa: BLE001 (it is handed over, and raised there)
+        except BaseException as raised:  # noqa: BLE001 (it is passed to the caller, and raised there)
             result, error = None, raised
         self._has_ended = True
-        with contextlib.suppress(RuntimeError):  # the loop is closed, and nothing waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and no task waits
             self._loop.call_soon_threadsafe(self._settle, result, error)
 
     def _settle(self, result: Any, error: BaseException | None) -> None:
@@ -72,7 +72,7 @@ class StepThread:
         if error is None:
             self._ended.set_result(result)
             return
-        kind = type(error)  # not isinstance, which asks the class of the exception
+        kind = type(error)  # not isinstance, which a class may override
         if issubclass(kind, StopIteration) or not issubclass(kind, Exception):
             error = _Unusual(f"the step raised {class_name(error)}: {text_of(error)}")
         try:

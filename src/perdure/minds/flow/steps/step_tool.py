@@ -1,4 +1,4 @@
-"""Runs the functions that a flow names as its steps."""
+"""The tool that runs the functions of steps of a flow."""
 
 import asyncio
 import copy
@@ -14,10 +14,10 @@ from perdure.kernel.events import Happened, ToolError, ToolOutput
 from perdure.kernel.history.call_state import CallState
 from perdure.kernel.history.frozen import constructor
 from perdure.kernel.recovery import BAD_RESULT, LOST_RESULT, WITHOUT_RESULT
-from perdure.kernel.tool import CallContext, Check, KnownOutput, ToolSpec, Used
+from perdure.kernel.tool import CallContext, CallUsage, Check, KnownOutput, ToolSpec
 from perdure.minds.flow.current import STEP, CurrentStep
 from perdure.minds.flow.execution.progress import Progress
-from perdure.minds.flow.requests import NO_FORKS, Request, StepForks, Work
+from perdure.minds.flow.requests import NO_FORKS, Request, StepForks, StepFunction
 from perdure.minds.flow.steps.checks import answer_of
 from perdure.minds.flow.steps.step_calls import DIRECT, StepCalls
 from perdure.minds.flow.steps.step_thread import BrokenStart, StepThread
@@ -25,13 +25,15 @@ from perdure.minds.flow.steps.user_errors import failure_of, is_interrupt
 from perdure.minds.flow.values.values import known_result_to_json, needs_result, result_to_json
 from perdure.minds.step_status import NOT_HAPPENED, TIMEOUT, wait_before_next_us
 
+_LONGEST_REASON = 2_000
+
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 _tool_output = constructor(ToolOutput)
 
 
 class _Ended(NamedTuple):
-    """The result of a step, or how it failed; where its check was asked because it raised, whether it happened."""
+    """The result or error of a step; whether it happened, if its check was asked because it raised."""
 
     output: Any = None
     error: ToolError | None = None
@@ -55,15 +57,15 @@ class StepTool:
         self._forks = forks
         self._calls = calls
         self._threads: dict[str, StepThread] = {}
-        """The thread of each call whose function is not async: it cannot be ended, and may outlive its call."""
+        """The threads of calls whose function is not async. A thread cannot be ended, and may outlive its call."""
 
     def validate(self, arguments: Mapping[str, Any]) -> None:
-        """See Tool.validate. The flow has made them itself."""
+        """See Tool.validate. The arguments come from the flow itself, and are already validated."""
 
     async def run(self, context: CallContext) -> ToolOutput:
-        """See Tool.run. What the function raises is a failure; an error of ours after it has begun is not caught.
+        """See Tool.run. An exception of the function is a failure; an internal error after its start is not caught.
 
-        Raises: Unavailable when the call is cancelled while its function runs on a thread: the effect may still come.
+        Raises: Unavailable when the call is cancelled while its function runs on a thread, and may have its effect.
         """
         loop = asyncio.get_running_loop()
         begun_s = loop.time()
@@ -72,15 +74,17 @@ class StepTool:
         STEP.set(current)
         self._forks.begin(context.goal_id, context.call.call_id)
         try:
-            output, error, happened = await self._tried(context)
+            output, error, happened = await self._try(context)
         except BaseException:
-            context.note_used(Used(*current.end()))
+            context.note_used(CallUsage(*current.end()))
             raise
         self._forks.leave(context.goal_id, context.call.call_id)
         usage, meta = current.end()
         duration_ms = round((loop.time() - begun_s) * 1000)
         call_ = context.call
-        is_pure = call_.effect == "pure"
+        only_pure: dict[str, Any] = {}
+        if call_.effect == "pure":
+            only_pure = {"step": call_.step, "digest": call_.arguments["digest"], "effect": "pure"}
         outcome = _tool_output(
             call_.call_id,
             ok=error is None,
@@ -89,15 +93,13 @@ class StepTool:
             duration_ms=duration_ms,
             usage=usage,
             meta=meta,
-            step=call_.step if is_pure else None,
-            digest=call_.arguments["digest"] if is_pure else None,
-            effect="pure" if is_pure else None,
             happened=happened,
+            **only_pure,
         )
         return outcome if error is None else self._with_next_attempt(context, outcome)
 
     def _with_next_attempt(self, context: CallContext, outcome: ToolOutput) -> ToolOutput:
-        """Return a failure with when its step is tried again, for people: the policy itself is not recorded."""
+        """Return a failure with the time until the next attempt, for people: the retry policy is not recorded."""
         state, call = self._progress.state, context.call
         request = self._requests.get(call.step)
         if state is None or request is None:
@@ -107,14 +109,14 @@ class StepTool:
         return replace(outcome, retry_after_s=wait_us / 1e6) if wait_us else outcome
 
     def _enter_context(self, context: CallContext) -> None:
-        """Give the step the context variables that the flow had when it asked for it."""
+        """Set the context variables to those of the flow when it requested the step."""
         request = self._requests.get(context.call.step)
-        if request is not None and isinstance(request.wanted, Work):
+        if request is not None and isinstance(request.wanted, StepFunction):
             for variable, value in request.wanted.context.items():
                 variable.set(value)
 
-    async def _tried(self, context: CallContext) -> _Ended:
-        """Run the function of a step, and return its result, or how it failed."""
+    async def _try(self, context: CallContext) -> _Ended:
+        """Run the function of a step, and return its result or error."""
         try:
             request, work = self._requested(context)
         except Invalid as raised:
@@ -124,9 +126,9 @@ class StepTool:
         left_s = _left_s(context, request, work)
         if left_s is not None and left_s <= 0:
             return await self._timed_out(context, request)
-        return await self._called(context, request, work, left_s)
+        return await self._call(context, request, work, left_s)
 
-    async def _called(self, context: CallContext, request: Request, work: Work, left_s: float | None) -> _Ended:
+    async def _call(self, context: CallContext, request: Request, work: StepFunction, left_s: float | None) -> _Ended:
         try:
             async with self._calls.timeout(left_s) as limit:
                 result = await call(
@@ -149,23 +151,23 @@ class StepTool:
             return await self._failed(self._failure(raised, context, request), context, work)
         return self._stored(work, result, context)
 
-    def _stored(self, work: Work, result: Any, context: CallContext) -> _Ended:
-        """Return the result of a step as it is recorded, or that it cannot be."""
+    def _stored(self, work: StepFunction, result: Any, context: CallContext) -> _Ended:
+        """Return the result of a step in its recorded form, or the error that it cannot be stored."""
         try:
-            return _Ended(result_to_json(work.fn, result, f"What {context.call.step} returned"))
+            return _Ended(result_to_json(work.fn, result, f"The result of {context.call.step}"))
         except Invalid as raised:
             message = f"The step was done, but its result cannot be stored: {raised.detail}"
             return _Ended(error=ToolError(BAD_RESULT, message, retryable=False))
 
     def _failure(self, raised: BaseException, context: CallContext, request: Request) -> ToolError:
-        """Return what is recorded of an exception; whether it is retried is decided now, while its class is known."""
+        """Return the recorded form of an exception. Whether it is retried is decided now, while its class is known."""
         failure = failure_of(raised, context.call.call_id)
         return replace(failure, retryable=request.retry.retries_class(type(raised), failure.code))
 
-    async def _failed(self, failure: ToolError, context: CallContext, work: Work) -> _Ended:
+    async def _failed(self, failure: ToolError, context: CallContext, work: StepFunction) -> _Ended:
         """Ask the check of a `once` step that raised: it may have had its effect, and only the reply was lost.
 
-        Without a check, a failure is one, and the retry policy is the word of its author.
+        Without a check, the exception is a failure, and the retry policy of the author applies.
         """
         if context.call.effect != "once" or work.check is None or not self._has_begun(context.call.call_id):
             return _Ended(error=failure)
@@ -174,7 +176,8 @@ class StepTool:
             found = await self.check(context)
         except Invalid as error:
             log.warning("%s raised, and its check cannot tell whether it happened: %s", context.call.step, error.detail)
-            return unknown
+            message = f"{failure.message}; its check cannot tell whether it happened: {error.detail}"
+            return _Ended(error=replace(failure, message=message, retryable=False), happened="unknown")
         done = _done(found, f"The step raised {failure.code}: {failure.message}".rstrip("."), "yes")
         if done is not None:
             return done
@@ -182,7 +185,7 @@ class StepTool:
         return _Ended(error=failure, happened="no") if is_known else unknown
 
     async def _timed_out(self, context: CallContext, request: Request) -> _Ended:
-        """Ask the check of a step that must not happen twice; without its answer, the outcome is not known."""
+        """Ask the check of a `once` step that timed out; without an answer, it is not repeated."""
         too_long = "The step took longer than it may"
         is_retryable = request.retry.retries_class(TimeoutError, TIMEOUT)
         if context.call.effect != "once":
@@ -202,18 +205,19 @@ class StepTool:
         return _Ended(error=ToolError(TIMEOUT, message, retryable=False))
 
     async def check(self, context: CallContext) -> Check:
-        """See Tool.check. Asks the step's own check, with the arguments, the key and the context of the step.
+        """See Tool.check. Calls the check of the step with the arguments, the key and the context of the step.
 
-        Raises: Invalid when the check says that the step happened with a value that cannot be stored, or does not fit.
+        Raises: Invalid when the check raises, or returns a result that cannot be stored or does not fit the return
+        type.
         """
         _, work = self._requested(context)
         if work.check is None:
             return "unknown"
         own = work.context.copy()
         own.run(STEP.set, current_of(context, is_check=True))
-        asked = _asked(self._calls.function(work.check), work, context.call.step)
+        asked = _ask_check(self._calls.function(work.check), work, context.call.step)
         answer = await asyncio.create_task(asked, context=own)
-        what = f"What the check of {context.call.step} found"
+        what = f"The result from the check of {context.call.step}"
         return answer_of(
             answer, lambda value: known_result_to_json(work.fn, value, what), needs_result=needs_result(work.fn)
         )
@@ -228,7 +232,7 @@ class StepTool:
             raise Unavailable(f"The function of {call_id} still runs on its thread, which cannot be ended.")
 
     def _has_begun(self, call_id: str) -> bool:
-        """Tell whether a function was called: one that runs on a thread is not if no thread can be started."""
+        """Return whether a function was called. It was not if its thread could not be started."""
         thread = self._threads.get(call_id)
         return thread is None or thread.has_begun
 
@@ -236,21 +240,21 @@ class StepTool:
         thread = self._threads.get(call_id)
         return thread is not None and thread.is_alive
 
-    def _requested(self, context: CallContext) -> tuple[Request, Work]:
+    def _requested(self, context: CallContext) -> tuple[Request, StepFunction]:
         request = self._requests.get(context.call.step)
-        if request is None or not isinstance(request.wanted, Work):
+        if request is None or not isinstance(request.wanted, StepFunction):
             raise Invalid(f"The flow does not ask for {context.call.step}.")
         return request, request.wanted
 
 
 def current_of(context: CallContext, *, is_check: bool = False) -> CurrentStep:
-    """Return what the function of a step, or its check, can ask about the step."""
+    """Return the current step for the function of a step, or for its check."""
     call = context.call
     return CurrentStep(context.goal_id, call.step, call.attempt, is_check=is_check, _report=context.report)
 
 
 def _done(found: Check, why: str, happened: Happened | None = None) -> _Ended | None:
-    """Return the end of a step whose check says that it happened, else None; `why` says why it was asked."""
+    """Return the end of a step whose check says that it happened, else None; `why` is the reason of the question."""
     match found:
         case "happened":
             return _Ended(happened=happened)
@@ -262,35 +266,39 @@ def _done(found: Check, why: str, happened: Happened | None = None) -> _Ended | 
             return None
 
 
-def _left_s(context: CallContext, request: Request, work: Work) -> float | None:
-    """Return how long an attempt may take. One that an earlier process began has only the rest of its time."""
+def _left_s(context: CallContext, request: Request, work: StepFunction) -> float | None:
+    """Return the time limit of an attempt. An attempt that an earlier process began has only the remaining time."""
     if work.timeout_s is None or request.attempts_begun >= context.call.attempt:
         return work.timeout_s
     left_s = context.left_s()
     return work.timeout_s if left_s is None else min(left_s, work.timeout_s)
 
 
-async def _asked(check: Callable[..., Any], work: Work, step: str) -> Any:
-    """Return the answer of a check; one that raises knows nothing."""
+async def _ask_check(check: Callable[..., Any], work: StepFunction, step: str) -> Any:
+    """Return the answer of a check.
+
+    Raises: Invalid when the check raises.
+    """
     try:
         return await call(check, work)
     except BaseException as raised:
         if is_interrupt(raised) or _is_being_cancelled():
             raise
-        log.warning("the check of %s failed, and so knows nothing", step, exc_info=True)
-        return None
+        log.warning("the check of %s raised", step, exc_info=True)
+        failure = failure_of(raised, f"the check of {step}")
+        raise Invalid(f"it raised {failure.code}: {failure.message[:_LONGEST_REASON]}.") from raised
 
 
 def _ignore(_thread: StepThread) -> None:
-    """Keep no thread."""
+    """Ignore a thread."""
 
 
-async def call(fn: Callable[..., Any], work: Work, keep: Callable[[StepThread], None] = _ignore) -> Any:
-    """Call a function with the arguments of a step: an async one here, any other on a thread of its own.
+async def call(fn: Callable[..., Any], work: StepFunction, keep: Callable[[StepThread], None] = _ignore) -> Any:
+    """Call a function with the arguments of a step: an async one here, any other on its own thread.
 
-    `keep` is given that thread.
+    `keep` is called with that thread.
 
-    Raises: BrokenStart; what the function raises.
+    Raises: BrokenStart; the exception of the function.
     """
     args, kwargs = _own(work.args), _own(work.kwargs)
     if inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None)):  # noqa: B004
@@ -302,10 +310,10 @@ async def call(fn: Callable[..., Any], work: Work, keep: Callable[[StepThread], 
 
 
 def _own(arguments: T) -> T:
-    """Return arguments that a step may change without changing what the flow, or another try, sees."""
+    """Return a copy of arguments, so that a step that changes them does not affect the flow or another attempt."""
     try:
         return copy.deepcopy(arguments)
-    except Exception:  # noqa: BLE001 (what cannot be copied is handed over as it is)
+    except Exception:  # noqa: BLE001 (arguments that cannot be copied are passed unchanged)
         return arguments
 
 

@@ -1,1 +1,1 @@
-"""Python values as JSON and back, by annotation."""
+"""Converts Python values to JSON and back, by annotation."""

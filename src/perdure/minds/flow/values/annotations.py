@@ -1,4 +1,4 @@
-"""The annotations of a function, and how a value is read as one of them says."""
+"""The annotations of a function, and the conversion of JSON to annotated types."""
 
 import asyncio
 import collections.abc
@@ -21,6 +21,7 @@ from perdure.minds.flow.values.hints import (
     is_type,
     list_of,
     names_any,
+    rejects_none,
     supported,
 )
 
@@ -42,22 +43,22 @@ _SCALARS: Mapping[Any, type | tuple[type, ...]] = {
 
 
 class Annotation:
-    """One annotation. Where it names nothing but JSON's own types, or cannot be used, a value is not changed."""
+    """One annotation. It does not change values if it has only types of JSON, or is not usable."""
 
     def __init__(self, hint: Any, names: Mapping[str, Any]) -> None:
         self._hint = hint
         self._names = names
         self.unsupported = "it does not name a concrete type"
-        """Why pydantic cannot read it; only for an annotation that is not usable."""
+        """The reason why an annotation is not usable."""
 
     @property
     def name(self) -> str:
-        """The annotation as text."""
+        """The text of the annotation."""
         return self._hint.__qualname__ if isinstance(self._hint, type) else str(self._hint)
 
     @functools.cached_property
     def is_json(self) -> bool:
-        """Whether a value that has JSON's own types needs no reading."""
+        """Whether the annotation has only types of JSON, so that values need no conversion."""
         try:
             return is_json_hint(self._hint)
         except Exception:  # noqa: BLE001 (an annotation is whatever its author wrote)
@@ -65,12 +66,12 @@ class Annotation:
 
     @property
     def is_usable(self) -> bool:
-        """Whether it says how a value is read."""
+        """Whether pydantic can convert values by this annotation."""
         return not self.is_json and self._adapter is not None
 
     @functools.cached_property
     def leaves_open(self) -> bool:
-        """Whether it leaves the type of the value, or of a part of it, open."""
+        """Whether the type of the value, or of a part of it, is not specified."""
         try:
             return names_any(self._hint)
         except Exception:  # noqa: BLE001 (an annotation is whatever its author wrote)
@@ -78,17 +79,19 @@ class Annotation:
 
     @property
     def is_class(self) -> bool:
-        """Whether it is a class, without parts."""
+        """Whether it is a class without type arguments."""
         return isinstance(self._hint, type) and get_origin(self._hint) is None
 
     @property
     def is_type(self) -> bool:
-        """Whether it is a type at all: an annotation may be anything."""
+        """Whether it is a type; annotations can be any object."""
         return is_type(self._hint)
 
     @functools.cached_property
     def accepts_none(self) -> bool:
-        """Whether None fits it; also where it does not say what fits."""
+        """Whether None is a valid value; also True if the annotation is not usable."""
+        if rejects_none(self._hint):
+            return False  # without pydantic, whose import takes a fifth of the time to start a flow
         try:
             self.validate(None)
         except ValueError:
@@ -96,16 +99,16 @@ class Annotation:
         return True
 
     def read(self, value: Any) -> Any:
-        """Return a value of its JSON form.
+        """Convert the JSON form of a value.
 
         Raises: ValueError when it does not fit.
         """
         return value if self.is_json or self._adapter is None else self._validated(self._adapter, value)
 
     def validate(self, value: Any) -> None:
-        """Check a JSON form that no function has returned, also where the annotation names only JSON's own types.
+        """Check a JSON form that was not produced by the function itself.
 
-        A value of those is handed over as it is, so it must be of the very type: "7" does not fit an int.
+        A value of a JSON type is passed on unchanged, so it must have exactly that type: "7" does not fit an int.
 
         Raises: ValueError when it does not fit.
         """
@@ -115,27 +118,28 @@ class Annotation:
             self._validated(self._adapter, value, is_strict=self.is_json)
 
     def fits_scalar(self, form: Any) -> bool:
-        """Tell whether a JSON form fits where the annotation is one type of JSON without parts; any other is not read.
+        """Return whether a JSON form fits a scalar annotation; True for any other annotation.
 
-        It costs a look-up, so that it is affordable for every step.
+        It is one dict lookup, cheap enough for every step.
         """
         return self._scalar is None or isinstance(form, self._scalar)
 
     @property
     def is_scalar(self) -> bool:
-        """Whether it is one type of JSON without parts; see `fits_scalar`."""
+        """Whether it is one JSON type without parts; see `fits_scalar`."""
         return self._scalar is not None
 
     @functools.cached_property
     def _scalar(self) -> type | tuple[type, ...] | None:
-        """What fits an annotation that is one type of JSON without parts, as for a type checker."""
+        """The Python types that fit a scalar annotation, as for a type checker."""
         is_hashable = self._hint is None or isinstance(self._hint, type)
         return _SCALARS.get(self._hint) if is_hashable else None
 
     def is_of_type(self, value: Any) -> bool:
-        """Tell whether a Python value is what the annotation names, without any conversion.
+        """Return whether a Python value has the annotated type without any conversion.
 
-        pydantic makes a model of a dict, strictly, too; so for this the annotation takes only instances of models.
+        Even in strict mode, pydantic converts a dict to a model. So here the annotation accepts only instances of
+        models.
         """
         from pydantic import TypeAdapter
 
@@ -148,7 +152,7 @@ class Annotation:
             return False
 
     def dump(self, value: Any) -> Any:
-        """Return the JSON form that pydantic gives a value by the annotation.
+        """Return the JSON form of a value by pydantic.
 
         Raises: ValueError
         """
@@ -163,7 +167,7 @@ class Annotation:
 
     @functools.cached_property
     def _adapter(self) -> "TypeAdapter[list[Any]] | None":
-        """What reads a list of one such value: a list takes a configuration, a model or a dataclass does not."""
+        """The adapter of a list with one such value: a list accepts a configuration, a model or dataclass does not."""
         from pydantic import ConfigDict, TypeAdapter
 
         config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
@@ -195,7 +199,7 @@ NONE = Annotation(Any, {})
 
 
 class Annotations:
-    """The annotations of a function: by parameter, and of its result."""
+    """The annotations of a function: of its parameters and its result."""
 
     def __init__(self, hints: Mapping[str, Any], names: Mapping[str, Any]) -> None:
         made = {name: Annotation(hint, names) for name, hint in hints.items()}
@@ -204,9 +208,9 @@ class Annotations:
 
 
 def annotations_of(fn: Callable[..., Any]) -> Annotations:
-    """Return the annotations of a callable of any kind; what cannot be resolved is as if it was not annotated.
+    """Return the annotations of any callable. An annotation that cannot be resolved is ignored.
 
-    They are cached on the function itself, so that the cache keeps nothing alive.
+    They are cached on the function itself, so that the cache keeps no object alive.
     """
     function, made = (fn, None) if type(fn) is types.FunctionType else _function_of(fn)
     if function is None:
@@ -224,7 +228,7 @@ def annotations_of(fn: Callable[..., Any]) -> Annotations:
 
 
 def _function_of(fn: Any) -> tuple[types.FunctionType | None, type | None]:
-    """Return the Python function behind a callable, and the class that a call makes an instance of."""
+    """Return the Python function behind a callable; for a class, also the class."""
     while isinstance(fn, functools.partial):
         fn = fn.func
     if isinstance(fn, type):
@@ -237,7 +241,7 @@ def _function_of(fn: Any) -> tuple[types.FunctionType | None, type | None]:
 
 
 def _names_of(function: Any) -> dict[str, Any]:
-    """Return the names that annotations of a function may use: of its module, and of what it encloses."""
+    """Return the names that annotations of a function may use: globals and closure variables."""
     names = dict(getattr(function, "__globals__", {}))
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=False) if names else ()
     for name, cell in cells:
@@ -249,7 +253,7 @@ def _names_of(function: Any) -> dict[str, Any]:
 
 
 def _written_at(function: types.FunctionType) -> Mapping[str, Any]:
-    """Return the annotations of a function as they were written; evaluating them may fail from Python 3.14 on."""
+    """Return the unevaluated annotations of a function; this may fail from Python 3.14 on."""
     try:
         return function.__annotations__
     except Exception:  # noqa: BLE001 (it runs code of its author)
@@ -257,7 +261,7 @@ def _written_at(function: types.FunctionType) -> Mapping[str, Any]:
 
 
 def _resolved(hint: Any, names: dict[str, Any]) -> Any:
-    """Return an annotation with its texts evaluated; Any for one that cannot be."""
+    """Return an annotation with evaluated strings; Any if that fails."""
     try:
         holder = types.SimpleNamespace(__annotations__={"it": hint})
         return typing.get_type_hints(holder, names, names, include_extras=True)["it"]
@@ -266,18 +270,18 @@ def _resolved(hint: Any, names: dict[str, Any]) -> Any:
 
 
 def _awaited(hint: Any) -> Any:
-    """Return what a step gets that awaits what its function returns."""
+    """Return the type of an awaited result."""
     return get_args(hint)[-1] if get_origin(hint) in _AWAITED and get_args(hint) else hint
 
 
 def _first_line(error: Exception) -> str:
-    """Say in one line why pydantic does not know an annotation."""
+    """Describe in one line why pydantic does not support an annotation."""
     text = str(error).strip().partition("\n")[0].partition(". ")[0].rstrip(".")
     return text[:_LONGEST_REASON] or type(error).__name__
 
 
 def _reason(error: BaseException) -> str:
-    """Say in one line why a value does not fit, without the value."""
+    """Describe in one line why a value does not fit, without the value."""
     from pydantic import ValidationError
 
     if not isinstance(error, ValidationError):

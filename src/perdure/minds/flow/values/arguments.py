@@ -1,4 +1,4 @@
-"""The arguments of a step as its history has them: themselves or, of a pure step, which has no intent, their digest."""
+"""The recorded form of the arguments of a step: their JSON, and for a pure step, which has no intent, a digest."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ _EMPTY: dict[str, Any] = {"args": [], "kwargs": {}}
 
 
 def recorded_arguments(given: Mapping[str, Any], effect: Effect) -> dict[str, Any]:
-    """Return what is recorded of the arguments of a step, which are JSON already: what is empty is left out."""
+    """Return the recorded form of arguments, which are already JSON; empty parts are omitted."""
     recorded = dict(given)
     if effect == "pure":
         recorded["digest"] = digest(given)
@@ -24,10 +24,10 @@ def recorded_arguments(given: Mapping[str, Any], effect: Effect) -> dict[str, An
 
 
 def are_same_arguments(wanted: Mapping[str, Any], recorded: Mapping[str, Any]) -> bool:
-    """Tell whether a step is called with the arguments that its history has.
+    """Return whether a step is called with the recorded arguments.
 
-    They are compared as text: 1, 1.0 and true are equal in Python, and are not the same arguments. Older histories have
-    the digest beside the arguments.
+    They are compared as text, because 1, 1.0 and true are equal in Python but are different arguments. Older histories
+    have a digest beside the arguments.
     """
     if "digest" in recorded:
         known = wanted.get("digest") or digest({**_EMPTY, **wanted})

@@ -1,4 +1,4 @@
-"""Why a value cannot be stored: it would come back from its JSON form as another value."""
+"""Checks that a value survives storage as JSON, and describes why not."""
 
 import dataclasses
 from datetime import datetime, time
@@ -21,11 +21,11 @@ _CLASSES = "annotate the exact class, a dataclass or a pydantic model whose fiel
 
 
 def change_of(annotation: Annotation, given: Any, read: Any) -> str | None:
-    """Say how a value is changed that is stored and read; None when it is not.
+    """Describe how a value changes when it is stored and read; None if it does not.
 
-    JSON that is given for another type is parsed as the annotation says, for example a text for a Path. That is no
-    change, unless the annotation names the type of the JSON, too. Where an annotation leaves all types of a value
-    open, and JSON has no type for it, the JSON form is its value.
+    JSON for another type is parsed by the annotation, for example a text for a Path. That does not count as a change,
+    unless the annotation also allows the type of the JSON. If an annotation does not specify any type, and JSON has no
+    type for the value, its JSON form is its value.
     """
     if annotation.is_usable:
         return _change_by_reading(annotation, given, read)
@@ -37,12 +37,12 @@ def change_of(annotation: Annotation, given: Any, read: Any) -> str | None:
 
 
 def is_parsed(annotation: Annotation, given: Any) -> bool:
-    """Tell whether a value is an object, an array or a leaf of JSON that its annotation makes another type of."""
+    """Return whether a value is JSON that its annotation converts to another type."""
     return type(given) in _JSON_KINDS and not annotation.is_of_type(given)
 
 
 def does_not_fit(annotation: Annotation, given: Any, error: Exception) -> str:
-    """Say that an annotation cannot read what was returned."""
+    """Describe that an annotation cannot read a returned value."""
     return f"{_a(given)} that its annotation {annotation.name} cannot read ({error}): {_EXACT_TYPE}"
 
 
@@ -54,7 +54,7 @@ def _change_by_reading(annotation: Annotation, given: Any, read: Any) -> str | N
 
 
 def _is_of_json(found: Difference) -> bool:
-    """Tell whether JSON was given for another type; one that comes back as another value of its type is changed."""
+    """Return whether a difference is the conversion of JSON to another type."""
     return type(found.given) in _JSON_KINDS and not isinstance(found.read, type(found.given))
 
 

@@ -1,4 +1,4 @@
-"""Whether a value that was read from its JSON form is the one that was stored, and where it is another."""
+"""Compares a value with the one read back from its JSON form, and finds the differences."""
 
 import dataclasses
 import weakref
@@ -13,12 +13,12 @@ from uuid import UUID
 from perdure.minds.flow.values.hints import open_fields
 
 _Part = tuple[str, Any, Any, bool]
-"""A part of two values: its place, what was given, what was read, and whether the types must be the same."""
+"""A part of two values: its place, the original, the value read back, and whether their types must be equal."""
 
 _FIELDS: "weakref.WeakKeyDictionary[type, tuple[tuple[str, bool], ...]]" = weakref.WeakKeyDictionary()
-"""The fields of a class that are part of its value, each with whether its annotation leaves the type open."""
+"""The compared fields of a class; the flag is set if the annotation does not specify the type."""
 _LEAVES = frozenset({str, int, bool, float, type(None), bytes, Decimal, UUID, date})
-"""Types whose values are the same when they are equal."""
+"""Types whose equal values are the same."""
 _NOTHING = object()
 
 
@@ -26,22 +26,21 @@ class Difference(NamedTuple):
     """A part of a value that was read as another value."""
 
     place: str
-    """Where the part is, such as `.lines[0].price`; empty for the whole value."""
+    """The path of the part, such as `.lines[0].price`; empty for the whole value."""
     given: Any
     read: Any
 
 
 def is_same(given: Any, read: Any, *, is_exact: bool = False) -> bool:
-    """Tell whether a value that was read is the one that was given. See `differences`."""
+    """Return whether a value that was read back is the same. See `differences`."""
     return next(differences(given, read, is_exact=is_exact), None) is None
 
 
 def differences(given: Any, read: Any, *, is_exact: bool = False) -> Iterator[Difference]:
-    """Yield the parts of a value that were read as another value.
+    """Yield the parts of a value that differ after reading it back.
 
-    Parts are compared by value. The type of a part may be another where an annotation names it, so that a tuple that
-    is declared as a list is read as a list. Where an annotation leaves the type open, and everywhere with `is_exact`,
-    the types must be the same.
+    Parts are compared by value. If an annotation specifies the type of a part, its type may differ: a tuple that is
+    annotated as a list is read as a list. If it does not, and everywhere with `is_exact`, the types must be equal.
     """
     if is_exact and type(given) is not type(read):
         yield Difference("", given, read)
@@ -59,7 +58,7 @@ def differences(given: Any, read: Any, *, is_exact: bool = False) -> Iterator[Di
 
 
 def _parts(given: Any, read: Any, *, is_exact: bool) -> Iterable[_Part] | None:
-    """Return the parts to compare one by one; None when two values are compared as a whole."""
+    """Return the parts to compare; None if the values are compared as a whole."""
     kind = type(given)
     if isinstance(given, dict) and isinstance(read, dict):
         is_alike = given.keys() == read.keys() and _has_same_factory(given, read)
@@ -76,7 +75,7 @@ def _parts(given: Any, read: Any, *, is_exact: bool) -> Iterable[_Part] | None:
 
 
 def _are_arrays(given: Any, read: Any) -> bool:
-    """Tell whether two values are compared item by item; a list and a tuple may stand for each other."""
+    """Return whether two values are compared item by item; a list may match a tuple."""
     if isinstance(given, deque):
         return isinstance(read, deque) and len(given) == len(read) and given.maxlen == read.maxlen
     if not isinstance(given, list | tuple) or not isinstance(read, list | tuple) or len(given) != len(read):
@@ -100,7 +99,7 @@ def _fields(given: Any, read: Any) -> Iterator[_Part]:
 
 
 def _names(kind: Any) -> list[str]:
-    """Return the fields that are part of a value: not those that are excluded, or only derived and not compared."""
+    """Return the compared fields of a class, without excluded and derived ones."""
     if dataclasses.is_dataclass(kind):
         return [each.name for each in dataclasses.fields(kind) if each.init or each.compare]
     if issubclass(kind, tuple):
@@ -109,7 +108,7 @@ def _names(kind: Any) -> list[str]:
 
 
 def _extra(given: Mapping[str, Any], read: Mapping[str, Any]) -> Iterator[_Part]:
-    """Yield the fields of a model that its class does not name."""
+    """Return the extra fields of a model."""
     return ((_place(name), each, read.get(name, _NOTHING), True) for name, each in given.items())
 
 
@@ -131,9 +130,9 @@ def _is_equal(given: Any, read: Any) -> bool:
 
 
 def _is_same_moment(given: Any, read: Any) -> bool:
-    """Tell whether two moments, or times of a day, have one clock time and one offset from UTC.
+    """Return whether two moments, or times of day, have the same clock time and UTC offset.
 
-    The name of a zone is not stored. An offset says which of two equal clock times is meant, as `fold` does without it.
+    The name of a zone is not stored. The offset distinguishes two equal clock times; without one, `fold` does.
     """
     offset = given.utcoffset()
     if (given.tzinfo is None, offset) != (read.tzinfo is None, read.utcoffset()):

@@ -1,4 +1,4 @@
-"""What an annotation says: whether JSON has all that it names, and whether pydantic can read it."""
+"""Analyses annotations: whether they have only types of JSON, and whether pydantic supports them."""
 
 import collections.abc
 import dataclasses
@@ -26,22 +26,22 @@ _OPEN = {
     collections.abc.Callable,
     type,
 }
-"""What pydantic does not make of JSON, or makes an iterator of."""
+"""Types that pydantic does not read from JSON, or reads as an iterator."""
 _UNIONS = {Union, types.UnionType}
 _BARE = {list, dict, tuple, set, frozenset, collections.deque, *_ARRAYS, *_OBJECTS, collections.abc.Set}
-"""What holds parts of any type when it is not given one."""
+"""Containers whose parts have any type without type arguments."""
 _SHORT_INT = 2**63
-"""Larger integers are not JSON to orjson."""
+"""orjson rejects larger integers."""
 _NAMES_ANY = re.compile(r"\b(Any|object)\b")
 
 
 def is_json_hint(hint: Any) -> bool:
-    """Tell whether an annotation names nothing but what JSON has."""
+    """Return whether an annotation has only types of JSON."""
     return _is_json(hint, frozenset())
 
 
 def _is_json(hint: Any, outer: frozenset[int]) -> bool:
-    """Tell the same of a part of annotations, whose ids are given: one that contains itself adds nothing to itself."""
+    """Return the same for a part of an annotation; `outer` has the ids of the enclosing parts, to stop recursion."""
     if id(hint) in outer or isinstance(hint, TypeVar):
         return True
     outer = outer | {id(hint)}
@@ -59,7 +59,7 @@ def _is_json(hint: Any, outer: frozenset[int]) -> bool:
 
 
 def _is_json_by_name(hint: Any, outer: frozenset[int]) -> bool:
-    """Tell the same of an annotation that stands for others: a new type, an alias, a TypedDict."""
+    """Return the same for an annotation that refers to others: a NewType, an alias, a TypedDict."""
     if isinstance(hint, NewType):
         return _is_json(hint.__supertype__, outer)
     if _is_alias(hint):
@@ -76,11 +76,11 @@ _FITS: dict[type, Callable[[Any], bool]] = {
     float: lambda value: type(value) is float and math.isfinite(value),
     str: lambda value: type(value) is str and value.isascii(),
 }
-"""Which values of JSON's plain types pydantic accepts in its strict mode; not all of them, but nothing else."""
+"""Tests for values that pydantic accepts in strict mode. They reject some valid values, but accept no invalid one."""
 
 
 def fits_plain_hint(value: Any, hint: Any) -> bool:
-    """Tell whether a JSON form surely fits an annotation of JSON's own types; False leaves it to pydantic."""
+    """Return whether a JSON form certainly fits an annotation of JSON types; if False, pydantic must decide."""
     if hint is None or isinstance(hint, type):
         fits = _FITS.get(type(None) if hint is None else hint)
         return fits is not None and fits(value)
@@ -93,28 +93,34 @@ def fits_plain_hint(value: Any, hint: Any) -> bool:
     return origin in _UNIONS and any(fits_plain_hint(value, each) for each in args)
 
 
+def rejects_none(hint: Any) -> bool:
+    """Return whether an annotation certainly does not accept None; if False, pydantic must decide."""
+    is_plain_class = isinstance(hint, type) and hint in _FITS and hint is not type(None)
+    return is_plain_class or get_origin(hint) in (list, dict)
+
+
 def is_type(hint: Any) -> bool:
-    """Tell whether an annotation names a type; None stands for its type."""
+    """Return whether an annotation is a type, or None, which stands for its type."""
     return hint is None or isinstance(hint, type | NewType) or get_origin(hint) is not None or _is_alias(hint)
 
 
 def _is_alias(hint: Any) -> bool:
-    """Tell whether an annotation was made by a `type` statement; Python 3.11 has none of its own."""
+    """Return whether an annotation is a type alias of a `type` statement, which Python 3.11 does not have."""
     return type(hint).__name__ == "TypeAliasType"
 
 
 def _is_typed_dict(hint: Any) -> bool:
-    """Tell whether an annotation is a TypedDict, of the standard library or of typing_extensions."""
+    """Return whether an annotation is a TypedDict, of the standard library or of typing_extensions."""
     return type(hint).__name__ == "_TypedDictMeta"
 
 
 def is_open(hint: Any) -> bool:
-    """Tell whether an annotation leaves a part of the value to be made later, or to be anything callable."""
+    """Return whether an annotation contains an iterator, a callable or a type, which cannot be stored."""
     return (get_origin(hint) or hint) in _OPEN or any(is_open(each) for each in _parts(hint))
 
 
 def names_any(hint: Any) -> bool:
-    """Tell whether an annotation leaves the type of the value, or of a part of it, open."""
+    """Return whether an annotation does not specify the type of the value, or of a part of it."""
     return _names_any(hint, frozenset())
 
 
@@ -135,7 +141,7 @@ def _names_any(hint: Any, outer: frozenset[int]) -> bool:
 
 
 def open_fields(kind: Any) -> frozenset[str]:
-    """Return the fields of a dataclass, a model or a named tuple whose annotation leaves the type of a part open."""
+    """Return the fields of a dataclass, model or named tuple whose annotations do not specify all types."""
     if issubclass(kind, tuple):
         hints = dict.fromkeys(kind._fields, Any) | getattr(kind, "__annotations__", {})
     elif hasattr(kind, "model_fields"):
@@ -143,7 +149,7 @@ def open_fields(kind: Any) -> frozenset[str]:
     else:
         hints = {field.name: field.type for field in dataclasses.fields(kind)}
     if any(isinstance(hint, str) for hint in hints.values()):
-        with suppress(Exception):  # it may name what only the function around its class knows
+        with suppress(Exception):  # it may use names that only the enclosing function has
             hints.update(typing.get_type_hints(kind, include_extras=True))
     return frozenset(name for name, hint in hints.items() if _leaves_open(hint))
 
@@ -156,7 +162,7 @@ def _leaves_open(hint: Any) -> bool:
 
 
 def instances(hint: Any) -> Any:
-    """Return an annotation in which dataclasses and pydantic models are only made by their own code."""
+    """Return an annotation that accepts instances of dataclasses and pydantic models, without constructing them."""
     from pydantic import BaseModel, InstanceOf
 
     if isinstance(hint, type) and (dataclasses.is_dataclass(hint) or issubclass(hint, BaseModel)):
@@ -177,7 +183,7 @@ def _parts(hint: Any) -> tuple[Any, ...]:
 
 
 def supported(hint: Any) -> Any:
-    """Return an annotation with the parts replaced that pydantic does not know, and that mean what it does know."""
+    """Return an annotation with unsupported parts replaced by equivalents that pydantic supports."""
     if hint is bytearray:
         from pydantic import AfterValidator
 
@@ -198,7 +204,7 @@ def _with_parts(hint: Any, made: tuple[Any, ...]) -> Any:
 
 
 def _typed_dict(hint: Any) -> Any:
-    """Return the same TypedDict, made by the library that pydantic wants it from."""
+    """Return the same TypedDict from typing_extensions, which pydantic requires."""
     import typing_extensions
 
     hints = typing.get_type_hints(hint, include_extras=True)

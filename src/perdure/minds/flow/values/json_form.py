@@ -1,4 +1,4 @@
-"""The JSON form of a Python value, by the value's own type; it depends on no hash order."""
+"""The JSON form of Python values by their types, independent of hash order."""
 
 import base64
 import dataclasses
@@ -22,7 +22,7 @@ _NOT_FINITE = "JSON has no NaN and no infinity: use None or a text"
 
 
 class NoJsonForm(ValueError):
-    """A value, or a part of it, has no JSON form; `advice` says what to do about it."""
+    """A value, or a part of it, has no JSON form; `advice` is the remedy."""
 
     def __init__(self, reason: str, advice: str = "") -> None:
         super().__init__(reason)
@@ -31,7 +31,7 @@ class NoJsonForm(ValueError):
         self._place: list[str] = []
 
     def inside(self, key: object) -> "NoJsonForm":
-        """Return the error with the part of the value that it was found in."""
+        """Return the error with an enclosing key in its place."""
         self._place.insert(0, f"[{key!r}]" if not isinstance(key, str) else f".{key}")
         return self
 
@@ -49,15 +49,15 @@ class UnknownType(NoJsonForm):
 
 @dataclass(frozen=True)
 class Form:
-    """How a value is written where JSON leaves a choice."""
+    """Options of the JSON form."""
 
     has_text_keys: bool = True
-    """Whether keys must be text already; where an annotation reads them back, others are written as text."""
+    """Whether keys must be text; else other keys are written as text, and an annotation reads them back."""
     bytes_as: str = "base64"
-    """As the pydantic setting `val_json_bytes`: a model reads its bytes as its own configuration says."""
+    """Like the setting `val_json_bytes` of pydantic; a model reads bytes by its own configuration."""
 
     def of_class(self, config: Mapping[str, Any] | None, default: str) -> "Form":
-        """Return the form of the fields of a class with a configuration of pydantic."""
+        """Return the options for the fields of a class with a pydantic configuration."""
         return Form(has_text_keys=False, bytes_as=(config or {}).get("val_json_bytes", default))
 
 
@@ -66,7 +66,7 @@ ANNOTATED = Form(has_text_keys=False)
 
 
 def is_json(value: Any) -> bool:
-    """Tell whether a value has exactly the types of JSON: it comes back from JSON as it is."""
+    """Return whether a value has exactly the types of JSON, so that it is unchanged by a round trip."""
     try:
         return _is_json(value)
     except RecursionError:  # it contains itself
@@ -89,7 +89,7 @@ def _is_json(value: Any) -> bool:
 def json_form(value: Any, form: Form = BARE) -> Any:
     """Return the JSON form of a value.
 
-    Raises: NoJsonForm, which names the type and its place in the value; RecursionError when the value contains itself.
+    Raises: NoJsonForm, with the type and its place in the value; RecursionError when the value contains itself.
     """
     kind = type(value)
     if kind in _EXACT:
@@ -161,7 +161,7 @@ def _decimal(value: Decimal, _form: Form) -> str:
 
 
 def _bytes(value: bytes | bytearray, form: Form) -> str:
-    """Return bytes as text; the alphabet is that of pydantic's base64, which reads the other, too."""
+    """Return bytes as text; base64 has the URL-safe alphabet, as pydantic writes it."""
     if form.bytes_as == "base64":
         return base64.urlsafe_b64encode(value).decode()
     if form.bytes_as == "hex":
@@ -212,11 +212,11 @@ _BY_TYPE: tuple[tuple[type, Callable[[Any, Form], Any]], ...] = (
     (deque, _array),
     (Mapping, _object),
 )
-"""How each type, and what derives from it, is written; of several the first counts."""
+"""The writers of types and their subclasses; the first match is used."""
 
 
 def _is_model(kind: type) -> bool:
-    """Tell whether a class is a pydantic model; without pydantic there is none."""
+    """Return whether a class is a pydantic model; False if pydantic is not loaded."""
     pydantic = sys.modules.get("pydantic")
     return pydantic is not None and issubclass(kind, pydantic.BaseModel)
 
@@ -230,7 +230,7 @@ def _dataclass(value: Any, form: Form) -> Any:
 
 
 def _model(value: Any, form: Form) -> Any:
-    """Return a model as pydantic writes it: without excluded and computed fields, and with its own serializers."""
+    """Return the JSON form of a model: without excluded and computed fields, and with its own serializers."""
     kind = type(value)
     inner = form.of_class(kind.model_config, "utf8")
     if _serialized_by_hand(kind, kind.model_fields):
@@ -242,7 +242,7 @@ def _model(value: Any, form: Form) -> Any:
 
 
 def _serialized_by_hand(kind: Any, fields: Mapping[str, Any]) -> bool:
-    """Tell whether a class has serializers of its own."""
+    """Return whether a class has custom serializers."""
     from pydantic import PlainSerializer, WrapSerializer
 
     known = kind.__pydantic_decorators__
@@ -254,7 +254,7 @@ def _serialized_by_hand(kind: Any, fields: Mapping[str, Any]) -> bool:
 
 
 def _known_to_pydantic(value: Any, form: Form) -> Any:
-    """Return a value as pydantic writes its type, such as an IP address.
+    """Return the JSON form of a type that pydantic supports, such as an IP address.
 
     Raises: NoJsonForm when pydantic does not know the type.
     """
@@ -264,14 +264,16 @@ def _known_to_pydantic(value: Any, form: Form) -> Any:
 
 
 def _as_pydantic_writes(value: Any, form: Form) -> Any:
-    from pydantic import TypeAdapter
+    from pydantic import PydanticSchemaGenerationError, TypeAdapter
 
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(type(value))
         written = adapter.dump_python(value, mode="json", round_trip=True, by_alias=False, warnings="error")
     except MemoryError:
         raise
-    except Exception as error:
+    except PydanticSchemaGenerationError:
+        raise UnknownType(value) from None
+    except Exception as error:  # also from a serializer of the user
         raise UnknownType(value) from error
     return _array(written, form) if isinstance(written, list) else _written(value, written, form)
 

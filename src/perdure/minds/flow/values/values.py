@@ -1,4 +1,4 @@
-"""Python values as JSON and back: what a step or a flow is given, and what it returns."""
+"""Converts arguments and results of steps and flows to JSON and back."""
 
 import dataclasses
 import hashlib
@@ -17,15 +17,17 @@ from perdure.minds.flow.values.json_form import ANNOTATED, BARE, NoJsonForm, Unk
 
 _DIGEST_BYTES = 12
 _DEPTH_OF_EVENT = 8
-"""A value is encoded inside this many lists as a test, because it must still be JSON inside an event."""
+"""The depth at which a value is nested in an event: it must still be valid JSON there."""
 _MOST_SHALLOW = 400
-"""A text of this size cannot be nested too deep: orjson allows 254 levels, and each of them takes two bytes."""
+"""A JSON text up to this size cannot be nested too deep: orjson allows 254 levels of two bytes each."""
+_LONGEST_NAME = 200
+"""The length of type names in messages."""
 
 
 def to_json(value: Any, what: str) -> Any:
     """Return the JSON form of a value by its own type: a dataclass is an object, a set a sorted list, bytes base64.
 
-    Raises: Invalid, naming the type that has none.
+    Raises: Invalid, with the type that has no JSON form.
     """
     return _stored(value, NONE, what)
 
@@ -33,9 +35,9 @@ def to_json(value: Any, what: str) -> Any:
 def arguments_to_json(
     called: str, fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], *, is_given_goal: bool = False
 ) -> dict[str, Any]:
-    """Return the arguments of a function as JSON has them; with `is_given_goal`, its first parameter is not theirs.
+    """Return the JSON form of the arguments of a function; with `is_given_goal`, its first parameter is the goal.
 
-    Raises: Invalid, naming the argument that has no JSON form, and its type.
+    Raises: Invalid, with the argument that has no JSON form, and its type.
     """
     given = {"args": [*args], "kwargs": kwargs}
     if is_json(given["args"]) and is_json(kwargs):
@@ -56,9 +58,9 @@ def arguments_to_json(
 
 
 def result_to_json(fn: Callable[..., Any], value: Any, what: str) -> Any:
-    """Return the JSON form of what a function returned, which its return annotation reads as an equal value.
+    """Return the JSON form of a result, which the return annotation reads back as an equal value.
 
-    Raises: Invalid, naming the type, when there is none.
+    Raises: Invalid, with the type, when there is no such form.
     """
     annotation = annotations_of(fn).result
     form = _stored(value, annotation, what, is_read=True)
@@ -70,9 +72,10 @@ def result_to_json(fn: Callable[..., Any], value: Any, what: str) -> Any:
 def flow_result_to_json(fn: Callable[..., Any], value: Any, what: str) -> Any:
     """Return the JSON form of the result of a flow, which fits the return annotation.
 
-    A step whose result does not fit is recorded, and its flow gets the error. Nothing would report that of a flow.
+    A result of a step that does not fit is recorded, and the flow receives the error when it reads the result. A flow
+    has no such reader, so its result is checked here.
 
-    Raises: Invalid, naming the type, when there is none, or it does not fit.
+    Raises: Invalid, with the type, when there is no such form, or it does not fit.
     """
     form = result_to_json(fn, value, what)
     annotation = annotations_of(fn).result
@@ -85,20 +88,20 @@ def flow_result_to_json(fn: Callable[..., Any], value: Any, what: str) -> Any:
 
 
 def known_result_to_json(fn: Callable[..., Any], value: Any, what: str) -> Any:
-    """Return the JSON form of a value that a check gives for the result of a function. See `result_to_json`.
+    """Return the JSON form of a result that a check returns for a function. See `result_to_json`.
 
-    Raises: Invalid, also when it does not fit the return annotation: the check is wrong, and the step has happened.
+    Raises: Invalid, also when it does not fit the return annotation.
     """
     form = result_to_json(fn, value, what)
     try:
         require_result(fn, form)
     except ValueError as error:
-        raise Invalid(f"{what} does not fit what the step returns: {error}.") from error
+        raise Invalid(f"{what} does not fit the return type of the step: {error}.") from error
     return form
 
 
 def read_arguments(fn: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Return the arguments of a flow as it gets them: what its annotations say, else the JSON form.
+    """Return the arguments of a flow, converted by its annotations.
 
     Raises: Invalid when they do not fit.
     """
@@ -119,9 +122,9 @@ def read_arguments(fn: Callable[..., Any], args: list[Any], kwargs: dict[str, An
 def require_readable(
     fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], given: Mapping[str, Any]
 ) -> None:
-    """Check that a flow gets its arguments as they were given, once they are read from their JSON form.
+    """Check that the arguments of a flow are unchanged after they are stored as JSON and read back.
 
-    Raises: Invalid, naming the argument that does not fit, or that comes back as another value.
+    Raises: Invalid, with the argument that does not fit or changes.
     """
     read_args, read_kwargs = read_arguments(fn, given["args"], given["kwargs"])
     bound = inspect.signature(fn).bind(None, *args, **kwargs)
@@ -137,16 +140,16 @@ def require_readable(
 
 
 def reader_of(fn: Callable[..., Any]) -> Callable[[Any], Any]:
-    """Return what makes a function's result of its JSON form: as the return annotation says, else the JSON form.
+    """Return a function that converts the JSON form of a result by the return annotation.
 
-    Nothing is always None: a step that was skipped, or whose check says that it happened, has no value.
-    The reader raises: ValueError, which says what to do, when the value does not fit.
+    None stays None: a step that was skipped, or whose check says that it happened, has no result.
+    The reader raises: ValueError, with a remedy, when the value does not fit.
     """
     annotation = annotations_of(fn).result
-    return _as_it_is if annotation.is_json else partial(_read_result, annotation)
+    return _unchanged if annotation.is_json else partial(_read_result, annotation)
 
 
-def _as_it_is(value: Any) -> Any:
+def _unchanged(value: Any) -> Any:
     return value
 
 
@@ -155,11 +158,11 @@ def _read_result(annotation: Annotation, value: Any) -> Any:
         return None if value is None else annotation.read(value)
     except ValueError as error:
         what = f"the recorded value does not fit the annotation {annotation.name}: {error}"
-        raise ValueError(f"{what}. The value is kept: correct the annotation") from error
+        raise ValueError(f"{what}. The value is still stored: correct the annotation") from error
 
 
 def require_result(fn: Callable[..., Any], value: Any) -> None:
-    """Check a value that a person has given in place of a function's result; None means without one.
+    """Check a result that a person entered for a function; None for no result.
 
     Raises: ValueError when it does not fit the return annotation.
     """
@@ -168,12 +171,17 @@ def require_result(fn: Callable[..., Any], value: Any) -> None:
 
 
 def needs_result(fn: Callable[..., Any]) -> bool:
-    """Tell whether the return annotation of a function does not accept None."""
+    """Return whether the return annotation of a function does not accept None."""
     return not annotations_of(fn).result.accepts_none
 
 
+def needed_result(fn: Callable[..., Any]) -> str | None:
+    """Return the return annotation of a function as text; None if it accepts None."""
+    return annotations_of(fn).result.name[:_LONGEST_NAME] if needs_result(fn) else None
+
+
 def digest(value: Any) -> str:
-    """Return a short hash of a JSON value: enough to notice that it is another, not to prove it to an enemy."""
+    """Return a short hash of a JSON value, to detect changes; it does not resist an attacker."""
     text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(text).digest()[:_DIGEST_BYTES].hex()
 
@@ -187,11 +195,11 @@ def _stored(value: Any, annotation: Annotation, what: str, *, is_read: bool = Fa
     except RecursionError:
         raise Invalid(f"{what} cannot be stored as JSON: it contains itself, or is nested too deep.") from None
     except NoJsonForm as error:
-        raise Invalid(f"{what} cannot be stored as JSON: {error}.") from error
+        raise Invalid(f"{what} cannot be stored as JSON: {error}.") from error.__cause__
 
 
 def _form(value: Any, annotation: Annotation, *, is_read: bool) -> Any:
-    """Return a value by its own type, or, where that has no form that can be read, as the annotation writes it.
+    """Return the JSON form of a value by its own type, or by the annotation if that form cannot be read back.
 
     Raises: NoJsonForm; RecursionError
     """
@@ -215,7 +223,7 @@ def _form(value: Any, annotation: Annotation, *, is_read: bool) -> Any:
 
 
 def _unread(value: Any, annotation: Annotation, *, is_read: bool) -> Any:
-    """Return the JSON form of a value that is not read by its annotation.
+    """Return the JSON form of a value whose annotation does not convert it.
 
     Raises: NoJsonForm; RecursionError
     """
@@ -227,17 +235,17 @@ def _unread(value: Any, annotation: Annotation, *, is_read: bool) -> Any:
 
 
 def _read_back(annotation: Annotation, value: Any, form: Any) -> str | None:
-    """Read a value from its JSON form; return what is wrong when it is not the value that it was."""
+    """Read a value back from its JSON form; describe the change if it is not the same."""
     try:
         read = None if form is None else annotation.read(form)
     except ValueError as error:
-        # JSON that does not fit is kept: reading it says so, and the annotation can be corrected.
+        # JSON that does not fit is stored: reading it reports the error, and the annotation can be corrected.
         return None if is_parsed(annotation, value) else does_not_fit(annotation, value, error)
     return change_of(annotation, value, read)
 
 
 def _single(parameter: inspect.Parameter, value: Any, read: Any) -> Iterable[tuple[Any, Any]]:
-    """Return an argument as it was given and as it is read, or each of those that `*args` or `**kwargs` takes."""
+    """Return an argument with its value read back; for `*args` and `**kwargs`, one pair for each item."""
     match parameter.kind:
         case inspect.Parameter.VAR_POSITIONAL:
             return zip(value, read, strict=True)
@@ -248,7 +256,7 @@ def _single(parameter: inspect.Parameter, value: Any, read: Any) -> Iterable[tup
 
 
 def _require_fitting(annotation: Annotation, form: Any, fn: Callable[..., Any], name: str) -> None:
-    """Check a value where the annotation names a type of JSON, so that it is not read but handed over as it is."""
+    """Check an argument with an annotation of JSON types, which is passed unchanged."""
     try:
         annotation.validate(form)
     except ValueError as error:
@@ -256,7 +264,7 @@ def _require_fitting(annotation: Annotation, form: Any, fn: Callable[..., Any], 
 
 
 def _each(parameter: inspect.Parameter, read: Callable[[Any], Any], value: Any) -> Any:
-    """Read an argument, or each of those that `*args` or `**kwargs` takes."""
+    """Convert an argument, or each item of `*args` or `**kwargs`."""
     match parameter.kind:
         case inspect.Parameter.VAR_POSITIONAL:
             return tuple(read(each) for each in value)
@@ -288,7 +296,7 @@ def _copied(value: Any, what: str, depth: int = _DEPTH_OF_EVENT) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class _Names:
-    """The parameters that arguments go to."""
+    """The parameters of a function, for names in messages and annotations."""
 
     positional: dict[int, str]
     rest: str | None

@@ -1,4 +1,4 @@
-"""Circuit breakers: a service that keeps failing is left alone for a while."""
+"""Circuit breakers: after repeated failures, requests to a service fail at once for some time."""
 
 from dataclasses import dataclass
 

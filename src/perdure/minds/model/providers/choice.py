@@ -20,7 +20,8 @@ class NoModel(Unavailable):
 
     def __init__(self) -> None:
         super().__init__(
-            "No model is configured. Connect one: perdure model login … To run a command: perdure run -- echo hello"
+            "No model is configured. Connect one with `perdure model login PROVIDER`."
+            " To run a command: perdure run -- echo hello"
         )
 
 
@@ -38,7 +39,7 @@ def choose_model(settings: ModelDefaults, *, given: str | None = None, of_bot: s
 
 
 def is_installed(model: ModelName) -> bool:
-    """Tell whether the packages for a model are installed, without importing them."""
+    """Return whether the packages for a model are installed, without importing them."""
     packages = PACKAGES[model.extra]
     return all(_is_found(package) for package in packages)
 

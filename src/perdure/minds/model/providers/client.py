@@ -111,7 +111,7 @@ class ProviderClient:
 
     async def _attempt(self, asked: "_Asked", attempt: int, attempts_before: int) -> ModelAnswer:
         name = asked.name
-        connections = await self._connected(name)
+        connections = await self._connect(name)
         asked.start(self._clock)
         key = self._key(name)
         model = await connections.model(name, key)
@@ -143,7 +143,7 @@ class ProviderClient:
         except (Damaged, Denied, Unavailable) as error:
             raise AttemptFailed(Failure("auth", error.detail, next=login_command(name))) from error
 
-    async def _connected(self, name: ModelName) -> "Connections":
+    async def _connect(self, name: ModelName) -> "Connections":
         """Import the packages of the providers, on a thread: that takes longer than a loop may stand still.
 
         Raises: AttemptFailed when they are not installed.

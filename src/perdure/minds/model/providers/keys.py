@@ -19,7 +19,7 @@ class Secrets(Protocol):
 
 
 class Keys:
-    """Finds keys anew for each request: a login or a rotation counts at once."""
+    """Finds the key for each request, so that a login or rotation takes effect at once."""
 
     def __init__(self, settings: ModelDefaults, environment: Mapping[str, str], secrets: Secrets) -> None:
         self._settings = settings

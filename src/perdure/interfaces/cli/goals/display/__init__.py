@@ -1,1 +1,1 @@
-"""Goals as text: timelines, lists and the commands that come next."""
+"""Goals as text: timelines, lists and next commands."""

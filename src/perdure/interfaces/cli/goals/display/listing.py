@@ -1,4 +1,4 @@
-"""A list of goals for people: one line for each, as wide as the terminal is."""
+"""Lists of goals for people, fitted to the width of the terminal."""
 
 from collections.abc import Sequence
 
@@ -9,17 +9,17 @@ from perdure.interfaces.cli.output.times import deadline_moment, short_moment, s
 
 HEADERS = ("goal", "status", "started", "took", "calls", "text")
 _SPARE = ("text", "calls", "started", "took")
-"""What narrow terminals leave out, in this order. The id begins with the start in UTC, and has words of the text."""
+"""The columns that a narrow terminal omits, in this order. The id contains the start time and words of the text."""
 _GAP = 2
 _LEAST_TEXT = 16
 _LEAST_FAILURE = 40
-"""A failure with less room beside its goal is on the line below it."""
+"""The minimum width of a failure beside its goal; with less, the failure is on the next line."""
 _MOST_TEXT = 60
 _INDENT = "  "
 
 
 def goal_table(goals: Sequence[GoalView], now_us: int, columns: int | None) -> Table:
-    """Lay out goals for the columns of a terminal; None: for a file or a pipe, with all columns of the table."""
+    """Return a table of goals that fits the width of a terminal; None for a file or pipe, which gets all columns."""
     rows = [_cells(goal, now_us, is_for_terminal=columns is not None) for goal in goals]
     if columns is None:
         texts = [cut_to(_failure(goal) or row[-1], _MOST_TEXT) for goal, row in zip(goals, rows, strict=True)]
@@ -39,7 +39,7 @@ def goal_table(goals: Sequence[GoalView], now_us: int, columns: int | None) -> T
 def _fitted(
     goals: Sequence[GoalView], rows: Sequence[list[str]], shown: list[str], columns: int, room: int
 ) -> list[list[str]]:
-    """Cut each row to what is shown of it; without enough room beside a goal, its failure is below it."""
+    """Reduce each row to the shown columns; a failure without enough room is put on the next line."""
     has_text = "text" in shown
     is_below = not has_text or room < _LEAST_FAILURE
     kept = [HEADERS.index(name) for name in shown if name != "text"]
@@ -56,21 +56,22 @@ def _fitted(
 def _cells(goal: GoalView, now_us: int, *, is_for_terminal: bool) -> list[str]:
     summary = goal.summary
     started = short_moment(summary.created_us, now_us) if is_for_terminal else sortable_moment(summary.created_us)
+    until_us = summary.updated_us if goal.is_final else now_us
+    text = summary.text if summary.parent is None else f"{summary.text} (child of {summary.parent.goal_id})"
     return [
         goal.id,
         status_of(goal, now_us),
         started,
-        span(summary.created_us, summary.updated_us if goal.is_final else now_us),
+        span(summary.created_us, until_us),
         str(summary.steps),
-        one_line(summary.text if summary.parent is None else f"{summary.text} (child of {summary.parent.goal_id})"),
+        one_line(text),
     ]
 
 
 def status_of(goal: GoalView, now_us: int) -> str:
-    """Say where a goal stands, and what it waits for: `waiting: person`.
+    """Return the status of a goal with the cause of a wait: `waiting: person`, with a deadline `until 14:05`.
 
-    One that could continue by itself since a moment that has passed is `overdue since 14:05`.
-    An answer or a signal that is waited for until a moment is shown with it: `waiting: person until 14:05`.
+    A goal that was due and has no worker is `overdue since 14:05`.
     """
     waits_for, due_us = goal.summary.waiting_for, goal.summary.due_us
     if due_us is not None and goal.is_overdue(now_us):
@@ -83,5 +84,5 @@ def status_of(goal: GoalView, now_us: int) -> str:
 
 
 def _failure(goal: GoalView) -> str:
-    """Return why a goal failed, if it did and it is known."""
+    """Return the failure of a goal; empty if it did not fail or has no detail."""
     return one_line(goal.detail or "") if goal.status == "failed" else ""

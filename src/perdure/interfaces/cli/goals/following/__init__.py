@@ -1,1 +1,1 @@
-"""Goals that other processes or servers run, as a person follows them: their events, and those of their children."""
+"""Shows the events of goals, and of their children, that other processes or servers run."""

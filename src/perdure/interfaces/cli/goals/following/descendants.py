@@ -1,4 +1,4 @@
-"""The children of a goal that is watched, and theirs: their events are shown between those of their parents."""
+"""Shows the events of the children of a watched goal, recursively, in the order of time."""
 
 from collections import deque
 from collections.abc import Collection
@@ -7,30 +7,28 @@ from dataclasses import dataclass, field
 from perdure.app.change_feed.history_tail import PAGE_BYTES
 from perdure.app.change_feed.subscription import Subscription
 from perdure.app.goals.goals import Goals
+from perdure.app.goals.values import Event, GoalState, ToolCall, ToolOutput, apply, child_of, decode, fold
 from perdure.errors import Damaged, NotFound
 from perdure.interfaces.cli.goals.run_ui.progress import View
-from perdure.kernel.calls.children import child_of
-from perdure.kernel.events import Event, ToolCall, ToolOutput, decode
-from perdure.kernel.fold import GoalState, apply, fold
 
 
 @dataclass
 class _Child:
-    """A child as far as it was shown."""
+    """A child with the part of its history that was shown."""
 
     goal_id: str
     name: str
-    """The step of the parent that started it, after those of the goals above."""
+    """The path of steps that started it, from the watched goal down."""
     state: GoalState | None = None
     read: deque[Event] = field(default_factory=deque)
-    """Events that were read and are not shown yet."""
+    """Events that were read but not shown yet."""
     read_seq: int = 0
     is_open: bool = True
     """Whether its parent waits for it."""
 
 
 class Descendants:
-    """Reads the events of children while their parents wait for them, and shows them by their time."""
+    """Reads the events of children while their parents wait for them, and shows them in the order of time."""
 
     def __init__(self, goals: Goals, view: View, changes: Subscription) -> None:
         self._goals = goals
@@ -39,16 +37,16 @@ class Descendants:
         self._children: dict[str, _Child] = {}
 
     async def before(self, event: Event, state: GoalState | None, *, is_shown: bool) -> None:
-        """Show what happened in children before an event of the goal that is watched; `state` is before that event."""
+        """Show events of children that precede an event of the watched goal; `state` is the state before that event."""
         await self._show(event.timestamp_us, is_shown=is_shown)
         await self._finish_child(event, state, is_shown=is_shown)
 
     async def after(self, event: Event, state: GoalState) -> None:
-        """Follow the child that an event of the goal that is watched has started, if it has."""
+        """Follow the child that an event of the watched goal started, if any."""
         await self._begin_child(event, state, "")
 
     async def look(self, changed: Collection[str] | None) -> None:
-        """Show what has happened in the children that have changed, or in all of them, until now."""
+        """Show the new events of the changed children, or of all children for None."""
         for goal_id, child in tuple(self._children.items()):
             if child.is_open and (changed is None or goal_id in changed):
                 await self._read(child)
@@ -66,7 +64,7 @@ class Descendants:
         await self._read(child)
 
     async def _finish_child(self, event: Event, state: GoalState | None, *, is_shown: bool) -> None:
-        """Show the rest of a child whose end an event records."""
+        """Show the remaining events of a child whose end the event records."""
         body = decode(event)
         call = state.calls.get(body.call_id) if state is not None and isinstance(body, ToolOutput) else None
         child = self._children.get(child_of(call)) if call is not None and call.is_child else None
@@ -88,7 +86,7 @@ class Descendants:
             self._leave(child, error)
 
     async def _show(self, until_us: int | None, *, is_shown: bool) -> None:
-        """Show what was read of all children, by time, as far as it is not later than a moment."""
+        """Show the read events of all children in the order of time, up to a moment."""
         while True:
             coming = [child for child in self._children.values() if child.read]
             first = min(coming, key=lambda child: child.read[0].timestamp_us, default=None)
@@ -108,7 +106,7 @@ class Descendants:
             self._leave(child, error)
 
     def _leave(self, child: _Child, error: Damaged) -> None:
-        """Say that a child cannot be read any further; its parent is still watched."""
+        """Print the damage of a child, and stop following it; its parent is still followed."""
         if child.is_open:
             self._view.say(f"[{child.name}] {error.detail}")
         child.read.clear()

@@ -1,1 +1,1 @@
-"""A goal run in front of a person: its flow, live view, outputs, questions in place, Ctrl-C."""
+"""Runs goals on a terminal: flows, live view, outputs, questions in place, Ctrl-C."""

@@ -1,4 +1,4 @@
-"""Asks the person at the terminal one question: a list or a line, with numbers where the cursor cannot move."""
+"""Asks one question on the terminal: a list or a line, or numbers if the cursor cannot move."""
 
 import contextlib
 import shutil
@@ -7,7 +7,7 @@ import termios
 
 from perdure.interfaces.cli.goals.run_ui.offers import LATER, Offer, Option
 from perdure.interfaces.cli.output.terminal import lines, wrapped_for
-from perdure.interfaces.cli.prompts.layout import Choice, answered, wrapped
+from perdure.interfaces.cli.prompts.layout import Choice, exchange_text, wrapped
 from perdure.interfaces.cli.prompts.matching import match_options
 from perdure.interfaces.cli.prompts.plain import can_move_cursor, read_line
 
@@ -15,7 +15,7 @@ _LEAVE = "leaves it open"
 
 
 async def ask(offer: Offer) -> Option:
-    """Ask, and return what was chosen or typed; LATER when the person leaves the question open.
+    """Ask, and return the chosen or typed option; LATER if the person leaves the question open.
 
     Raises: KeyboardInterrupt
     """
@@ -23,25 +23,27 @@ async def ask(offer: Offer) -> Option:
         print(wrapped_for(offer.why, sys.stderr), file=sys.stderr)
     if offer.shown:
         print(offer.shown, file=sys.stderr)
-    _forget_typed()
+    _discard_typeahead()
     try:
         return await (_ask_in_place(offer) if can_move_cursor() else _ask_plainly(offer))
-    except (EOFError, OSError):  # OSError: the terminal is gone
+    except (EOFError, OSError):  # OSError: the terminal is closed
         return LATER
 
 
-def tell_taken(offer: Offer, chosen: Option) -> None:
-    """Leave a line of what was asked and answered, where the question itself was erased."""
+def print_accepted(offer: Offer, chosen: Option) -> None:
+    """Print the question and its answer if the prompt was erased."""
     if can_move_cursor():
         from rich.console import Console
 
         console = Console(file=sys.stderr, highlight=False)
-        console.print(answered(offer.question, chosen.choice.label, console.width), no_wrap=True, overflow="ellipsis")
+        console.print(
+            exchange_text(offer.question, chosen.choice.label, console.width), no_wrap=True, overflow="ellipsis"
+        )
 
 
-def _forget_typed() -> None:
-    """Drop what was typed before the question was shown: it was not meant as an answer."""
-    with contextlib.suppress(termios.error):  # not a terminal any more; reading from it ends the question
+def _discard_typeahead() -> None:
+    """Discard input that was typed before the question was shown: it is not an answer to it."""
+    with contextlib.suppress(termios.error):  # the terminal is closed; reading from it ends the question
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
 
@@ -64,8 +66,8 @@ async def _ask_plainly(offer: Offer) -> Option:
     for number, option in enumerate(offer.options, start=1):
         why = f": {option.choice.why}" if option.choice.why else ""
         print(lines(f"  {number}. {option.choice.label}{why}"), file=sys.stderr)
-    while said := await read_line("A number (empty: leave it open):"):
-        matches = match_options(said, [option.choice.label for option in offer.options])
+    while typed := await read_line("A number (empty: leave it open):"):
+        matches = match_options(typed, [option.choice.label for option in offer.options])
         if len(matches) == 1:
             return offer.options[matches[0]]
         print(f"Expected a number from 1 to {len(offer.options)}.", file=sys.stderr)

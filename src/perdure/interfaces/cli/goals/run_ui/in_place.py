@@ -1,4 +1,4 @@
-"""Asks a person in place what a goal waits for, and continues the goal in the same command."""
+"""Asks the questions of a goal in place, and continues the goal in the same command."""
 
 import asyncio
 import logging
@@ -8,25 +8,24 @@ from dataclasses import replace
 from uuid_utils import uuid7
 
 from perdure.app.goals.arguments.run_options import RunOptions
+from perdure.app.goals.errors import Owned
 from perdure.app.goals.goals import Goals
+from perdure.app.goals.updates.decisions import missed_deadlines, timed_out
+from perdure.app.goals.values import GoalState, RunResult
 from perdure.app.home.system import SystemClock
 from perdure.errors import Conflict, Invalid, Unavailable
-from perdure.interfaces.cli.goals.display.timeline import told
-from perdure.interfaces.cli.goals.run_ui.asker import ask, tell_taken
+from perdure.interfaces.cli.goals.display.timeline import describe_state
+from perdure.interfaces.cli.goals.run_ui.asker import ask, print_accepted
 from perdure.interfaces.cli.goals.run_ui.flows import resume_run
 from perdure.interfaces.cli.goals.run_ui.offers import Offer, Option, offer_of
-from perdure.interfaces.cli.goals.run_ui.run_ui import Stage
-from perdure.kernel.calls.decisions import missed_deadlines, timed_out
-from perdure.kernel.calls.tasks import end_tasks
-from perdure.kernel.fold import GoalState
-from perdure.kernel.loop import RunResult
-from perdure.kernel.ports import Owned
+from perdure.interfaces.cli.goals.run_ui.run_ui import RunUi
+from perdure.tasks import end_tasks
 
 _POLL_S = 0.5
 _DEADLINE_S = 0.5
-"""How often it is checked, without a query, whether the deadline of a question has passed."""
+"""The interval of checks, without a query, whether the deadline of a question has passed."""
 _SETTLE_S = 2.0
-"""How long a process that records a decision may own the goal; a worker that owns it for longer runs it."""
+"""The time for which a process may own the goal to record a decision; a longer owner is assumed to run it."""
 _PAUSE_S = 0.05
 
 log = logging.getLogger(__name__)
@@ -35,12 +34,12 @@ log = logging.getLogger(__name__)
 class InPlace:
     """The questions of one goal at one terminal."""
 
-    def __init__(self, stage: Stage, goals: Goals, run_options: RunOptions) -> None:
-        self._stage = stage
+    def __init__(self, ui: RunUi, goals: Goals, run_options: RunOptions) -> None:
+        self._ui = ui
         self._goals = goals
         self._run_options = run_options
         self._left: set[str] = set()
-        """The calls that the person did not want to decide on now."""
+        """The calls that the person left undecided."""
 
     async def run(self, result: RunResult) -> RunResult:
         """Ask until the goal has ended, waits for something else, or the person leaves its questions open.
@@ -49,7 +48,7 @@ class InPlace:
 
         Raises: what Goals.resume_run raises; CancelledError after Ctrl-C.
         """
-        while self._stage.may_ask(result):
+        while self._ui.may_ask(result):
             offers = self._offers(result.state)
             if not any([await self._is_settled(result.state, offer) for offer in offers]):
                 return result
@@ -62,11 +61,11 @@ class InPlace:
         return [self._without_repetition(offer) for offer in offers if offer is not None]
 
     def _without_repetition(self, offer: Offer) -> Offer:
-        """Leave out why an outcome is unknown where a line above the question has said it."""
-        return replace(offer, why="") if self._stage.has_said_why(offer.call_id) else offer
+        """Return the offer without the reason of an unknown outcome if the reason was already printed."""
+        return replace(offer, why="") if self._ui.has_said_why(offer.call_id) else offer
 
     async def _is_settled(self, state: GoalState, offer: Offer) -> bool:
-        """Ask one question, and record the answer; tell whether the call is settled now, here or elsewhere."""
+        """Ask one question and record the answer; return whether the call is settled now, here or elsewhere."""
         key = f"terminal-{uuid7()}"
         while True:
             chosen = await self._ask(state, offer)
@@ -78,20 +77,20 @@ class InPlace:
             try:
                 await self._goals.decide(state.goal_id, chosen.kind, call_id=offer.call_id, value=chosen.value, key=key)
             except Invalid as error:
-                self._stage.say(error.detail)
-            except Conflict as error:  # another decision was quicker
-                self._stage.say(error.detail)
+                self._ui.say(error.detail)
+            except Conflict as error:  # another decision was recorded first
+                self._ui.say(error.detail)
                 return True
             else:
-                tell_taken(offer, chosen)
+                print_accepted(offer, chosen)
                 return True
 
     async def _ask(self, state: GoalState, offer: Offer) -> Option | None:
-        """Ask, until there is an answer, or the call was settled elsewhere or timed out; return None then.
+        """Ask until there is an answer; return None if the call was settled elsewhere or timed out.
 
         Raises: CancelledError after Ctrl-C.
         """
-        async with self._stage.asking():
+        async with self._ui.asking():
             asking = asyncio.create_task(_ask(offer))
             settled = asyncio.create_task(self._settled_elsewhere(state, offer.call_id))
             try:
@@ -101,15 +100,15 @@ class InPlace:
             finally:  # the question is erased before anything else is shown
                 await end_tasks({asking, settled})
             if not is_answered:
-                self._stage.say(happened)
+                self._ui.say(happened)
                 return None
             chosen = asking.result()
             if chosen is None:
-                await self._stage.interrupts.interrupt()
+                await self._ui.interrupts.interrupt()
             return chosen
 
     async def _settled_elsewhere(self, state: GoalState, call_id: str) -> str:
-        """Wait until a call is no longer open or its deadline has passed, and return what happened to it."""
+        """Wait until a call is closed or its deadline has passed, and return a description of the event."""
         clock = SystemClock()
         async with self._goals.feed.subscribe(state.goal_id) as changes:
             may_have_changed = True
@@ -129,16 +128,16 @@ class InPlace:
         began_s, is_told = time.monotonic(), False
         while True:
             try:
-                return await resume_run(self._stage.options, self._goals, goal_id, self._run_options)
+                return await resume_run(self._ui.options, self._goals, goal_id, self._run_options)
             except Owned:
                 if not is_told and time.monotonic() - began_s > _SETTLE_S:
-                    self._stage.say("Another worker runs the goal now; waiting for it. Ctrl-C leaves it running.")
+                    self._ui.say("Another worker runs the goal now; waiting for it. Ctrl-C leaves it running.")
                     is_told = True
             await asyncio.sleep(_POLL_S if is_told else _PAUSE_S)
 
 
 async def _ask(offer: Offer) -> Option | None:
-    """Ask; return None at Ctrl-C, which may not leave a task as an exception: it would end the event loop."""
+    """Ask; return None at Ctrl-C, because a KeyboardInterrupt that leaves a task would end the event loop."""
     try:
         return await ask(offer)
     except KeyboardInterrupt:
@@ -146,12 +145,12 @@ async def _ask(offer: Offer) -> Option | None:
 
 
 def _what_happened(state: GoalState, call_id: str) -> str:
-    """Say how a call was settled elsewhere."""
+    """Describe how a call was settled elsewhere."""
     if state.termination is not None:
         return f"The goal was ended elsewhere: {state.termination.reason}."
     call = state.calls[call_id]
     if call.decision is None:
-        return f"{call_id} was settled elsewhere: {told(state, call)}."
+        return f"{call_id} was settled elsewhere: {describe_state(state, call)}."
     if call.decision.decision == "elapsed":
         return f"{timed_out(call)}."
     by = "a person" if call.decision.by == "person" else call.decision.by

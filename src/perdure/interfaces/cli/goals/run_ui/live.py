@@ -1,6 +1,6 @@
-"""The view of a running goal on a terminal: one line per step, renewed in place; at the end it is the timeline.
+"""The live view of a running goal on a terminal: one line per step, redrawn in place; the timeline at the end.
 
-Imported only where standard error is a terminal. All of it but the messages runs on the writer's thread.
+Imported only if standard error is a terminal. Drawing runs on the thread of the writer.
 """
 
 import sys
@@ -13,23 +13,21 @@ from rich.spinner import Spinner
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from perdure.app.goals.values import Body, CallState, Event, GoalState, ToolOutput, decode
 from perdure.app.wire.calls import duration_ms
 from perdure.interfaces.cli.command_result import Table
-from perdure.interfaces.cli.goals.display.timeline import told
+from perdure.interfaces.cli.goals.display.timeline import describe_state
 from perdure.interfaces.cli.goals.run_ui.progress import print_end, show_outputs, write_output
 from perdure.interfaces.cli.goals.run_ui.writer import Writer
 from perdure.interfaces.cli.output.terminal import one_line, wrapped_for
 from perdure.interfaces.cli.output.times import in_words
-from perdure.kernel.events import Body, Event, ToolOutput, decode
-from perdure.kernel.fold import GoalState
-from perdure.kernel.history.call_state import CallState
 
 _STYLES = {"done": "green", "failed": "red", "outcome": "yellow", "asks": "yellow", "needs": "yellow"}
 
 
 @dataclass
 class Line:
-    """A step as it is shown."""
+    """The shown state of a step."""
 
     step: str
     state: str
@@ -39,7 +37,7 @@ class Line:
 
 
 class LiveView:
-    """Shows the steps while they run. See View."""
+    """Shows the steps of a running goal. See View."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
@@ -50,10 +48,10 @@ class LiveView:
         self._spinner = Spinner("dots" if "utf" in self._console.encoding.lower() else "line")
         self._live: Live | None = None
 
-    def begin(self, state: GoalState, *, is_after_question: bool = False) -> None:  # noqa: ARG002 (drawn anew)
+    def begin(self, state: GoalState, *, is_after_question: bool = False) -> None:  # noqa: ARG002 (everything is redrawn)
         """See View.begin."""
         title = f"{one_line(state.begun.text)}  {state.goal_id}"
-        calls = [(call, told(state, call)) for call in state.calls.values()]
+        calls = [(call, describe_state(state, call)) for call in state.calls.values()]
         self._writer.do(lambda: self._start(title, calls))
 
     def see(self, event: Event, state: GoalState) -> None:
@@ -61,21 +59,21 @@ class LiveView:
         body = decode(event)
         self._show_call(body, state)
         if isinstance(body, ToolOutput):
-            self._aside(state.calls[body.call_id].call.step, body)
+            self._print_output_above(state.calls[body.call_id].call.step, body)
 
     def see_child(self, name: str, event: Event, state: GoalState) -> None:
         """See View.see_child."""
         self._show_call(decode(event), state, f"[{name}] ")
 
     def _show_call(self, body: Body, state: GoalState, prefix: str = "") -> None:
-        """Renew the lines of a step; a line begins with the prefix."""
+        """Redraw the lines of a step, each with the prefix."""
         call = state.calls.get(getattr(body, "call_id", ""))
         if call is not None:
             same = [each for each in state.calls.values() if each.call.step == call.call.step]
             said = [
-                (each, told(state, each)) for each in same
+                (each, describe_state(state, each)) for each in same
             ]  # an earlier try no longer says when the next one is due
-            self._writer.do(lambda: self._renew(said, prefix))
+            self._writer.do(lambda: self._update_lines(said, prefix))
 
     def show_again(self, state: GoalState) -> None:
         """See View.show_again."""
@@ -91,30 +89,30 @@ class LiveView:
         self._writer.do(self._finish)
 
     def say(self, line: str) -> None:
-        """Say something above the steps."""
-        self._writer.do(self._stop)
+        """Print a text above the steps."""
+        self._writer.do(self._stop_live)
         self._writer.err(wrapped_for(one_line(line), sys.stderr) + "\n")
-        self._writer.do(self._go_on)
+        self._writer.do(self._start_live)
 
-    def _aside(self, step: str, outcome: ToolOutput) -> None:
-        """Let a tool's output stand above the steps."""
+    def _print_output_above(self, step: str, outcome: ToolOutput) -> None:
+        """Print the output of a tool above the steps."""
         if isinstance(outcome.output, dict) and (outcome.output.get("stdout") or outcome.output.get("stderr")):
-            self._writer.do(self._stop)
+            self._writer.do(self._stop_live)
             write_output(step, outcome, self._writer)
-            self._writer.do(self._go_on)
+            self._writer.do(self._start_live)
 
     def _start(self, title: str, calls: list[tuple[CallState, str]]) -> None:
         self._title, self._is_shown = title, True
         for call, said in calls:
-            self._note(call, said)
-        self._go_on()
+            self._update_line(call, said)
+        self._start_live()
 
-    def _renew(self, calls: list[tuple[CallState, str]], prefix: str) -> None:
+    def _update_lines(self, calls: list[tuple[CallState, str]], prefix: str) -> None:
         for call, said in calls:
-            self._note(call, said, prefix)
+            self._update_line(call, said, prefix)
         self._tick()
 
-    def _note(self, call: CallState, said: str, prefix: str = "") -> None:
+    def _update_line(self, call: CallState, said: str, prefix: str = "") -> None:
         about = call.call
         line = self._lines.setdefault(prefix + about.call_id, Line(prefix + about.step, "", is_running=True))
         line.is_running = call.runs
@@ -122,8 +120,8 @@ class LiveView:
         if call.outcome is not None:
             line.took_ms = duration_ms(call)
 
-    def _go_on(self) -> None:
-        """Show the steps, below all that was written; a Live that was stopped would erase some of it."""
+    def _start_live(self) -> None:
+        """Start a new live display below the printed text; restarting a stopped one would erase some of it."""
         if self._is_shown:
             self._live = Live(
                 console=self._console,
@@ -138,9 +136,9 @@ class LiveView:
 
     def _finish(self) -> None:
         self._is_shown = False
-        self._stop()
+        self._stop_live()
 
-    def _stop(self) -> None:
+    def _stop_live(self) -> None:
         self._writer.tick = None
         if self._live is not None:
             self._live.stop()
@@ -151,7 +149,7 @@ class LiveView:
             self._live.update(self._picture(), refresh=True)
 
     def _picture(self) -> Group:
-        """Lay out what fits on the screen: the newest steps, and all that run."""
+        """Return the lines that fit on the screen: all running steps, and the newest finished ones."""
         room = max(self._console.size.height - 3, 3)
         table = RichTable.grid(padding=(0, 2))
         for _ in range(4):
@@ -166,7 +164,7 @@ class LiveView:
 
 
 def _newest(lines: list[Line], room: int) -> list[Line]:
-    """Leave out the oldest of those that have ended, as many as do not fit."""
+    """Return the lines without the oldest finished ones that do not fit."""
     too_many = max(len(lines) - room, 0)
     old = [id(line) for line in lines if not line.is_running][:too_many]
     return [line for line in lines if id(line) not in old][-room:]

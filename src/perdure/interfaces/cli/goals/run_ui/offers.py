@@ -1,18 +1,17 @@
-"""What a person can decide about a call that waits for one, as a question with choices."""
+"""The decisions that a person can make about a waiting call, as a question with options."""
 
 from dataclasses import dataclass
 from typing import Any
 
-from perdure.interfaces.cli.goals.display.hints import shown_call
+from perdure.app.goals.values import Ask, CallState, DecisionKind, ToolCall
+from perdure.interfaces.cli.goals.display.hints import call_text
 from perdure.interfaces.cli.output.terminal import lines
 from perdure.interfaces.cli.prompts.layout import Choice
-from perdure.kernel.events import Ask, DecisionKind, ToolCall
-from perdure.kernel.history.call_state import CallState
 
 
 @dataclass(frozen=True)
 class Option:
-    """One choice, and the decision that it makes; without a kind of decision, the call is not changed."""
+    """An option and its decision; without a kind of decision, the call stays open."""
 
     choice: Choice
     kind: DecisionKind | None = None
@@ -21,16 +20,16 @@ class Option:
 
 @dataclass(frozen=True)
 class Offer:
-    """A question about a call. Without options, the answer is typed."""
+    """A question about a call. Without options, the answer is free text."""
 
     call_id: str
     question: str
     options: tuple[Option, ...] = ()
     default: int = 0
     shown: str = ""
-    """What the person must see before the question, exactly as it is."""
+    """Text that is printed unchanged before the question."""
     why: str = ""
-    """Why it is asked."""
+    """The reason of the question."""
 
 
 LATER = Option(Choice("leave it", "decide later; the goal keeps waiting"))
@@ -42,13 +41,13 @@ _UNKNOWN = (
 )
 _APPROVAL = (
     Option(Choice("approve", "run exactly this"), "approve"),
-    Option(Choice("deny", "do not run it; the goal is told"), "deny"),
+    Option(Choice("deny", "do not run it; the goal gets the denial"), "deny"),
     LATER,
 )
 
 
 def offer_of(call: CallState) -> Offer | None:
-    """Return what a person can decide about a call; None for one that does not wait for a person."""
+    """Return the question about a call; None if the call does not wait for a person."""
     about = call.call
     if not call.is_open:
         return None
@@ -60,5 +59,5 @@ def offer_of(call: CallState) -> Offer | None:
         return Offer(about.call_id, question, _UNKNOWN, default=len(_UNKNOWN) - 1, why=lines(call.unknown.why))
     if call.awaits_approval and isinstance(about, ToolCall):
         question = f"Run {about.call_id}?"
-        return Offer(about.call_id, question, _APPROVAL, default=len(_APPROVAL) - 1, shown=shown_call(about))
+        return Offer(about.call_id, question, _APPROVAL, default=len(_APPROVAL) - 1, shown=call_text(about))
     return None

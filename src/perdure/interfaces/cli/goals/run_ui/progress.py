@@ -1,24 +1,18 @@
-"""What is seen of a goal while it runs: plain lines, events as JSON, or nothing; on a terminal see `live`."""
+"""Views of a running goal: plain lines, events as JSON, or nothing. For a terminal, see `live`."""
 
 import json
 import sys
 from typing import Protocol
 
-from perdure.app.wire.calls import deadline, duration_ms, waits
-from perdure.interfaces.cli.command_result import Table, print_table
-from perdure.interfaces.cli.goals.display.timeline import told, tries_again
-from perdure.interfaces.cli.goals.run_ui.writer import Writer
-from perdure.interfaces.cli.output.terminal import lines, one_line, wrapped_for
-from perdure.interfaces.cli.output.times import in_words
-from perdure.kernel.calls.holding import describe_hold
-from perdure.kernel.conversation.conversation import text_of
-from perdure.kernel.events import (
+from perdure.app.goals.values import (
     Ask,
     Body,
+    Call,
     Decision,
     Event,
     ForkedFrom,
     GoalBegun,
+    GoalState,
     Hold,
     LimitRaised,
     LimitReached,
@@ -33,46 +27,53 @@ from perdure.kernel.events import (
     ToolOutput,
     Wait,
     decode,
+    describe_hold,
+    is_answer,
+    left_out_bytes,
+    text_of,
 )
-from perdure.kernel.fold import GoalState
-from perdure.kernel.history.call_state import Call
-from perdure.tools.exec.capture import left_out_bytes
+from perdure.app.wire.calls import deadline, duration_ms, waits
+from perdure.interfaces.cli.command_result import Table, print_table
+from perdure.interfaces.cli.goals.display.timeline import describe_state, tries_again
+from perdure.interfaces.cli.goals.run_ui.writer import Writer
+from perdure.interfaces.cli.output.terminal import lines, one_line, value_text, wrapped_for
+from perdure.interfaces.cli.output.times import in_words
 
 
 class View(Protocol):
     """An observer of a goal; it is notified of events after they are durable."""
 
     def begin(self, state: GoalState, *, is_after_question: bool = False) -> None:
-        """A run of a goal begins, new or resumed, or continues after it was interrupted by a question."""
+        """Notify of the start of a run, new or resumed, or of its continuation after a question."""
         ...
 
     def see(self, event: Event, state: GoalState) -> None:
-        """An event is durable."""
+        """Notify of a durable event."""
         ...
 
     def see_child(self, name: str, event: Event, state: GoalState) -> None:
-        """An event of a child of the goal is durable; `name` is the step that started the child."""
+        """Notify of a durable event of a child; `name` is the step that started the child."""
         ...
 
     def show_again(self, state: GoalState) -> None:
-        """A goal that had ended before was asked for."""
+        """Show the outputs of a goal that is not run, because it has ended or is on hold."""
         ...
 
     def say(self, line: str) -> None:
-        """There is something to say to a person."""
+        """Print a text for a person."""
         ...
 
     def end(self, table: Table, said: list[str]) -> None:
-        """The run is over: this is how it went."""
+        """Show the timeline and the final lines after a run."""
         ...
 
     def clear(self) -> None:
-        """The run is over before its end: leave the terminal as it was."""
+        """Restore the terminal, also when a run is aborted."""
         ...
 
 
 class Quiet:
-    """Shows nothing but what must be said; for `--json`."""
+    """Prints only messages for a person, on standard error; for `--json`."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
@@ -90,15 +91,15 @@ class Quiet:
 
 
 class JsonLines(Quiet):
-    """Writes each event as one line of JSON when it is durable; for `--jsonl`."""
+    """Prints each durable event as one line of JSON; for `--jsonl`."""
 
-    def see(self, event: Event, state: GoalState) -> None:  # noqa: ARG002 (an event stands for itself)
+    def see(self, event: Event, state: GoalState) -> None:  # noqa: ARG002 (the event has all the data)
         """See View.see."""
         self._writer.out(json.dumps(event.wire(), ensure_ascii=True) + "\n")
 
 
 class Lines:
-    """Says on standard error what happens, and writes what the tools print to standard output."""
+    """Prints progress on standard error, and the outputs of tools on standard output."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
@@ -123,7 +124,7 @@ class Lines:
             write_output(state.calls[body.call_id].call.step, body, self._writer)
 
     def see_child(self, name: str, event: Event, state: GoalState) -> None:
-        """See View.see_child; what its tools print is left to those who watch the child itself."""
+        """See View.see_child; the outputs of its tools are not printed."""
         line = f"goal {event.goal_id}: begun" if event.seq == 1 else line_about(decode(event), state)
         if line is not None:
             self.say(f"[{name}] {line}")
@@ -145,7 +146,7 @@ class Lines:
 
 
 def print_end(table: Table, said: list[str]) -> None:
-    """Print the timeline and what there is to say after it."""
+    """Print the timeline, then the lines."""
     if table.rows:
         print_table(table, sys.stderr)
     for line in said:
@@ -153,7 +154,7 @@ def print_end(table: Table, said: list[str]) -> None:
 
 
 def write_output(step: str, outcome: ToolOutput, writer: Writer) -> None:
-    """Write what a tool printed, as far as it was kept: for a program as it is, else without control characters."""
+    """Write the recorded output of a tool: unchanged for a program, with escaped control characters for a terminal."""
     output = outcome.output if isinstance(outcome.output, dict) else {}
     printed, complained = output.get("stdout"), output.get("stderr")
     if isinstance(complained, str) and complained:
@@ -166,17 +167,17 @@ def write_output(step: str, outcome: ToolOutput, writer: Writer) -> None:
 
 
 def _cut(name: str, text: str) -> str:
-    """Say how much of an output is not there."""
+    """Return a note about the missing part of an output."""
     count = left_out_bytes(text)
     missing = "a part" if count is None else f"{count} bytes"
-    return f"{missing} of its {name} were left out; of what a step writes, the first and last 512 KiB are kept"
+    return f"{missing} of its {name} were dropped; only the first and last 512 KiB of an output are recorded"
 
 
 def write_value(state: GoalState, writer: Writer) -> None:
-    """Write what a flow returned: a text as it is, anything else as JSON."""
+    """Write what a flow returned or a model answered: a text as it is, anything else as JSON."""
     value = state.termination.value if state.termination else None
-    if state.begun.mind.kind == "flow" and value is not None:
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if state.begun.mind.kind in ("flow", "model") and value is not None:
+        text = value_text(value)
         writer.out(_whole_lines(text) if sys.stdout.isatty() else f"{text}\n")
 
 
@@ -186,7 +187,7 @@ def _whole_lines(text: str) -> str:
 
 
 def show_outputs(state: GoalState, writer: Writer) -> None:
-    """Write once more what all tools of a goal that is not run printed."""
+    """Write the recorded outputs of all tools of a goal that is not run."""
     why = "has ended already" if state.termination is not None else "is on hold"
     writer.err(f"{state.goal_id} {why}; nothing was run.\n")
     for call in state.calls.values():
@@ -195,7 +196,7 @@ def show_outputs(state: GoalState, writer: Writer) -> None:
 
 
 def line_about(body: Body, state: GoalState) -> str | None:
-    """Say in one line what happened, if it is worth one."""
+    """Return a line about an event, or None if it is not shown."""
     match body:
         case ToolCall() | Ask() | Wait():
             return f"step {body.step}: {_opening(body)}"
@@ -206,7 +207,7 @@ def line_about(body: Body, state: GoalState) -> str | None:
         case Reopened() | Hold() | Released():
             return _line_about_turn(body)
         case _:
-            return _line_from_outside(body)
+            return _line_from_outside(body, state)
 
 
 def _line_about_turn(body: Reopened | Hold | Released) -> str:
@@ -219,7 +220,7 @@ def _line_about_turn(body: Reopened | Hold | Released) -> str:
             return f"goal: released by {by}"
 
 
-def _line_from_outside(body: Body) -> str | None:
+def _line_from_outside(body: Body, state: GoalState) -> str | None:
     match body:
         case LimitRaised():
             return f"limit: {body.name} raised to {body.value:g}"
@@ -228,17 +229,17 @@ def _line_from_outside(body: Body) -> str | None:
         case Signal(name=name):
             return f"signal {name}"
         case _:
-            return _line_of_conversation(body)
+            return _line_of_conversation(body, state)
 
 
-def _line_of_conversation(body: Body) -> str | None:
+def _line_of_conversation(body: Body, state: GoalState) -> str | None:
     match body:
         case Message(role="user", text=text):
             return text
-        case ModelTurn():
+        case ModelTurn() if state.begun.mind.chat or not is_answer(body):  # what ends a run is its value
             return text_of(body) or None
         case ModelFailure():
-            return f"model {body.model}: {body.message}"
+            return f"model: {body.message}"
         case _:
             return None
 
@@ -260,13 +261,13 @@ def _line_about_call(body: ToolOutput | OutcomeUnknown | Decision, state: GoalSt
         case OutcomeUnknown():
             return f"step {step}: {body.why}"
         case Decision(decision="approve", by="effect" | "check"):
-            return None  # why it is run again was said just before
+            return None  # the line before has the reason of the repetition
         case Decision(decision="approve"):
             return f"step {step}: approved by {body.by}"
         case Decision():
-            return f"step {step}: {told(state, call)}"
+            return f"step {step}: {describe_state(state, call)}"
         case ToolOutput(ok=True):
             return f"step {step}: done in {in_words(duration_ms(call) or 0)}"
         case ToolOutput():
-            why = body.error.message if body.error else "no reason was given"
+            why = body.error.message if body.error else "no reason was recorded"
             return f"step {step}: failed after {in_words(duration_ms(call) or 0)}: {why}{tries_again(state, call)}"

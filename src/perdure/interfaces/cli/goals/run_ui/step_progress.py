@@ -1,23 +1,23 @@
-"""What steps report while they run, as lines for a person: at most one a second of each call."""
+"""Progress reports of running steps, as lines for a person: at most one a second for each call."""
 
 import time
 from collections.abc import Callable
 
-from perdure.kernel.fold import GoalState
+from perdure.app.goals.values import GoalState
 
 _EVERY_S = 1.0
 _LONGEST = 200
 
 
 class ProgressLines:
-    """Says the progress of the calls of a goal; what comes sooner than a second after the last line is left out."""
+    """Prints the progress of calls; reports within a second after the last line of a call are dropped."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self._said_s: dict[str, float] = {}
 
     def show(self, state: GoalState | None, call_id: str, text: str) -> None:
-        """Say the progress of a call; the state, if there is one, knows the name of its step."""
+        """Print the progress of a call, with the name of its step from the state if there is one."""
         now_s = time.monotonic()
         if now_s - self._said_s.get(call_id, -_EVERY_S) < _EVERY_S:
             return

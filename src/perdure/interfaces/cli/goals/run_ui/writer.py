@@ -17,64 +17,64 @@ log = logging.getLogger(__name__)
 
 
 class Writer:
-    """Does jobs one after the other on its own thread, and `tick` ten times a second in between, if there is one."""
+    """Runs jobs in order on its own thread, and `tick`, if set, ten times a second between them."""
 
     def __init__(self) -> None:
         self.tick: Job | None = None
         self.failure: OSError | None = None
-        """Why standard output cannot be written any more; the goal itself continues."""
+        """The error of standard output, after which nothing more is written there; the goal itself continues."""
         self._stdout = sys.stdout
-        """As it was: a flow whose prints go elsewhere meanwhile changes nothing here."""
+        """The stream at the start; redirecting the prints of a flow does not affect it."""
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
     def do(self, job: Job) -> None:
-        """Have something done soon; returns at once."""
+        """Queue a job and return at once."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="perdure-writer", daemon=True)
             self._thread.start()
         self._jobs.put(job)
 
     def out(self, text: str) -> None:
-        """Have a text written to standard output."""
+        """Queue a text for standard output."""
         if text:
             self.do(lambda: self._write(text))
 
     def err(self, text: str) -> None:
-        """Have a text written to standard error."""
+        """Queue a text for standard error."""
         self.do(lambda: print(text, end="", file=sys.stderr, flush=True))
 
-    async def drained(self) -> None:
-        """Wait until everything was done that was asked for."""
+    async def drain(self) -> None:
+        """Wait until all queued jobs are done."""
         if self._thread is None:
             return
         loop, done = asyncio.get_running_loop(), asyncio.Event()
 
-        def tell() -> None:
+        def signal_done() -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(done.set)
 
-        self.do(tell)
+        self.do(signal_done)
         await done.wait()
 
     def wait(self, within_s: float) -> None:
-        """Do the same on a thread that may wait, but not for long."""
+        """Block this thread until all queued jobs are done, at most for a time."""
         done = threading.Event()
         self.do(done.set)
         done.wait(within_s)
 
     async def finish(self, within_s: float) -> None:
-        """Write what is pending, unless the terminal is stopped or the pipe has no reader; then close."""
+        """Write pending text within a time limit, because a stopped terminal or a full pipe may block; then close."""
         try:
             async with asyncio.timeout(within_s):
-                await self.drained()
+                await self.drain()
         except TimeoutError:
             pass
         finally:
             self.close()
 
     def close(self) -> None:
-        """End the thread after what was asked for; does not wait, because a terminal may be held for ever."""
+        """End the thread after the queued jobs, without waiting: a stopped terminal may block it forever."""
         if self._thread is not None:
             self._jobs.put(None)
 
@@ -89,9 +89,9 @@ class Writer:
             try:
                 job()
             except OSError:
-                pass  # a terminal that has gone
-            except Exception:  # a mistake in the display must not block the goal, nor the caller that waits for it
-                log.exception("something could not be shown")
+                pass  # the terminal is closed
+            except Exception:  # a bug in the display must not block the goal, nor a caller that waits for the jobs
+                log.exception("the display failed")
 
     def _write(self, text: str) -> None:
         if self.failure is None:
@@ -102,7 +102,7 @@ class Writer:
 
 
 def write_out(text: str, stdout: TextIO) -> None:
-    """Write to standard output, past its buffer where there is a file behind it.
+    """Write to standard output, bypassing its buffer if it has a file descriptor.
 
     Raises: OSError
     """
@@ -122,9 +122,9 @@ def write_out(text: str, stdout: TextIO) -> None:
 
 
 def leave(exit_code: int, writer: Writer, within_s: float) -> None:
-    """End the process as it is, when what was to be said has been, or cannot be said in time."""
+    """Exit the process without cleanup, after the queued text was written or the time is over."""
     for stream in (sys.stdout, sys.stderr):
-        writer.do(stream.flush)  # there, because a reader who does not read would hold us up
+        writer.do(stream.flush)  # on that thread, because a blocked reader would delay the exit
     writer.wait(within_s)
     if os.isatty(2):
         os.write(2, b"\x1b[?25h\n")

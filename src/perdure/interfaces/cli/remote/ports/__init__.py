@@ -1,6 +1,5 @@
-"""What commands need of the home that they open, or of the server that they name.
+"""Ports of the commands to a home or a server.
 
-Each port has two implementations: an object of `perdure.app`, and one over `perdure.client` in the folder above. What
-crosses is what the wire defines, or a view that prints the same in both cases. May import: app, and what the views of
-app consist of.
+Each port has two implementations: an object of `perdure.app`, and one over `perdure.client` in the folder above.
+Arguments and results are types of the wire, or views that print the same in both cases. May import: app.
 """

@@ -1,4 +1,4 @@
-"""What commands need of the bots that they work with.
+"""The ports of commands for bots.
 
 The two implementations are `Bots` of `perdure.app`, and `ServerBots` over the client.
 """
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from perdure.app.builder.bots import ExplanationView
+    from perdure.app.builder.values import AssemblyResult
     from perdure.app.wire.resources import bots as wire
-    from perdure.forge.assembly.assembly import AssemblyResult
 
 T_co = TypeVar("T_co", covariant=True)
 
 
 class Shown(Protocol[T_co]):
-    """What has one JSON form on every surface."""
+    """An object with the same JSON form on every surface."""
 
     def wire(self) -> T_co:
         """Return the JSON form."""
@@ -25,10 +25,10 @@ class Shown(Protocol[T_co]):
 
 
 class BotReader(Protocol):
-    """The bots, as far as they are read."""
+    """Reads bots."""
 
     async def whole(self, slug: str) -> Shown["wire.Bot"]:
-        """Return a bot with all that there is to know about it now.
+        """Return a bot with all its current details.
 
         Raises: NotFound; Invalid, naming the file, when one cannot be read.
         """
@@ -42,14 +42,14 @@ class BotReader(Protocol):
         ...
 
     async def explain(self, slug: str, place: str) -> "ExplanationView":
-        """Return where a line came from; a place is `SOUL.md:12`.
+        """Return the source of a line; a place is `SOUL.md:12`.
 
         Raises: NotFound; Invalid when there is no such line.
         """
         ...
 
     async def verify(self, slug: str) -> Sequence[str]:
-        """Return what is wrong with the files of a bot.
+        """Return the problems of a bot's files.
 
         Raises: NotFound
         """
@@ -64,24 +64,24 @@ class BotReader(Protocol):
 
 
 class BotWriter(Protocol):
-    """The bots, as far as they are changed."""
+    """Changes bots."""
 
     async def rollback(self, slug: str, number: int) -> "AssemblyResult":
-        """Make the files of a bot what they were in an earlier version, as a new version.
+        """Restore an earlier version of a bot's files as a new version.
 
         Raises: NotFound; Conflict when the bot is changed at the same time.
         """
         ...
 
     async def load(self, path: Path) -> "AssemblyResult":
-        """Make a new bot of a file that `export` gave. Nothing in it is run.
+        """Create a new bot from an archive of `export`. Nothing in it is run.
 
-        Raises: NotFound; Invalid when it holds no bot; Damaged when it is not whole.
+        Raises: NotFound; Invalid when the archive has no bot; Damaged when it is incomplete.
         """
         ...
 
     async def delete(self, slug: str, *, with_choices: bool = False) -> None:
-        """Remove a bot with its files and all its versions; with choices, also what was chosen for it.
+        """Delete a bot with its files and versions; with `with_choices`, also its remembered choices.
 
         Raises: NotFound
         """
@@ -95,4 +95,4 @@ class BotPorts:
     reader: BotReader
     writer: BotWriter
     home: Path | None
-    """The folder of the home, where it is on this machine."""
+    """The folder of the home; None for a server."""

@@ -1,4 +1,4 @@
-"""What commands need of the interviews, drafts and choices that they work with.
+"""The ports of commands for interviews, drafts and choices.
 
 The two implementations are `Forge` of `perdure.app`, and `ServerBuilder` over the client.
 """
@@ -12,23 +12,22 @@ from perdure.interfaces.cli.remote.ports.bots import Shown
 
 if TYPE_CHECKING:
     from perdure.app.builder.sessions import SessionView
+    from perdure.app.builder.values import AssemblyResult, Changes
     from perdure.app.wire.resources import builder as wire
-    from perdure.forge.assembly.assembly import AssemblyResult
-    from perdure.forge.assembly.changes import Changes
 
 
 class Interviews(Protocol):
-    """Interviews, from the first turn to the bot. Every turn is kept before it is returned."""
+    """Runs interviews, from the first turn to the bot. Every turn is stored before it is returned."""
 
-    async def start(self, description: str) -> "SessionView":
-        """Begin an interview about a new bot.
+    async def start(self, description: str, *, engine: str | None = None) -> "SessionView":
+        """Start an interview about a new bot, led by an engine (default: the model, if one is configured).
 
-        Raises: Invalid
+        Raises: Invalid; Unavailable when the model does not answer.
         """
         ...
 
-    async def reconfigure(self, bot_slug: str, *, description: str = "") -> "SessionView":
-        """Begin an interview about a bot that is there.
+    async def reconfigure(self, bot_slug: str, *, description: str = "", engine: str | None = None) -> "SessionView":
+        """Start an interview that changes an existing bot.
 
         Raises: NotFound
         """
@@ -41,8 +40,10 @@ class Interviews(Protocol):
         """
         ...
 
-    async def answer(self, session_id: str, wire_answer: Any, expected_revision: int | None = None) -> "SessionView":
-        """Answer the pending turn, and return the next.
+    async def answer(
+        self, session_id: str, wire_answer: Any, expected_revision: int | None = None, *, engine: str | None = None
+    ) -> "SessionView":
+        """Answer the pending turn, and return the next; with an engine, it leads the interview from here on.
 
         Raises: Invalid when the answer does not fit; Conflict when the session is at another revision; NotFound.
         """
@@ -58,7 +59,7 @@ class Interviews(Protocol):
     async def assemble(self, session_id: str) -> "AssemblyResult":
         """Build the bot; a second call builds nothing.
 
-        Raises: NotFound; Conflict when the session is not ready, or has moved on.
+        Raises: NotFound; Conflict when the session is not ready, or is at another revision.
         """
         ...
 
@@ -71,28 +72,28 @@ class Interviews(Protocol):
 
 
 class Drafts(Protocol):
-    """Interviews that are not finished, as they are found and taken up again."""
+    """Finds and resumes unfinished interviews."""
 
     async def drafts(self, limit: int = 50) -> Sequence[Shown["wire.Draft"]]:
-        """Return the drafts, the newest change first."""
+        """Return the drafts, last changed first."""
         ...
 
     async def find(self, prefix: str) -> str:
-        """Return the id of the one draft whose id begins so; a whole id is returned as it is.
+        """Return the id of the draft with a unique prefix; a whole id is returned unchanged.
 
-        Raises: NotFound; Conflict, naming some of them, when there are several.
+        Raises: NotFound; Conflict, with examples, when several ids match.
         """
         ...
 
-    async def require_whole_id(self, given: str) -> str:
-        """Return the id of a draft that is to be changed; a prefix is not enough.
+    async def require_whole_id(self, session_id: str) -> str:
+        """Return the id of a draft for a command that changes it; a prefix is rejected.
 
-        Raises: NotFound, naming the only draft whose id begins so.
+        Raises: NotFound, with the id of the draft that the prefix matches, if any.
         """
         ...
 
     async def resume(self, session_id: str) -> "SessionView":
-        """Return a session that is to be answered; a change of a bot that was deleted is refused.
+        """Return a session to continue; a session that changes a deleted bot is rejected.
 
         Raises: NotFound; Damaged.
         """
@@ -100,21 +101,21 @@ class Drafts(Protocol):
 
 
 class Choices(Protocol):
-    """What was chosen for bots; suggestions are made of it."""
+    """The remembered choices, from which suggestions are derived."""
 
     async def choices(self, limit: int = 50) -> Sequence[Shown["wire.PastChoice"]]:
-        """Return what was chosen, the newest first."""
+        """Return the choices, newest first."""
         ...
 
     async def remove_choice(self, choice_id: str) -> None:
-        """Forget one choice.
+        """Delete one choice.
 
         Raises: NotFound
         """
         ...
 
     async def clear_choices(self) -> int:
-        """Forget all choices; return how many there were."""
+        """Delete all choices; return their number."""
         ...
 
 
@@ -126,4 +127,4 @@ class BuilderPorts:
     drafts: Drafts
     choices: Choices
     home: Path | None
-    """The folder of the home, where it is on this machine."""
+    """The folder of the home; None for a server."""

@@ -1,4 +1,4 @@
-"""What commands need of the goals that they work with: those of the home that they open, or of a server.
+"""The ports of commands for goals.
 
 The two implementations are `Goals` of `perdure.app`, and `ServerGoals` over the client.
 """
@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Unpack
 
+from perdure.app.goals.values import Event, GoalState
 from perdure.app.wire.goal_view import GoalView
 from perdure.app.wire.resources.parameters import ForkPlace, GoalFilters
-from perdure.kernel.events import Event
-from perdure.kernel.fold import GoalState
 
 
 class GoalReader(Protocol):
-    """The goals, as far as they are read."""
+    """Reads goals."""
 
     async def list(self, *, limit: int = 50, **filters: Unpack[GoalFilters]) -> Sequence[GoalView]:
         """Return the newest goals that match all filters."""
@@ -28,18 +27,18 @@ class GoalReader(Protocol):
         ...
 
     async def find(self, prefix: str) -> GoalView:
-        """Return the goal with an id, or with the only one that begins so.
+        """Return the goal with an id or a unique prefix of it.
 
         Raises: NotFound; Conflict
         """
         ...
 
     async def look_into(self, goal: GoalView) -> GoalView:
-        """Return a goal with what its events say, and its exact next commands."""
+        """Return a goal with the state of its events and its exact next commands."""
         ...
 
     async def state(self, goal_id: str) -> GoalState:
-        """Return what the events of a goal say."""
+        """Return the state of a goal, folded from its events."""
         ...
 
     async def history(self, prefix: str) -> Sequence[Event]:
@@ -48,18 +47,18 @@ class GoalReader(Protocol):
 
 
 class GoalSteering(Protocol):
-    """A goal, as far as it is told something."""
+    """Posts decisions, signals and cancels to goals, and forks them."""
 
     async def decide(self, goal_id: str, decision: str, *, call_id: str | None = None, value: Any = None) -> GoalView:
         """Settle an open call."""
         ...
 
     async def signal(self, goal_id: str, name: str, payload: Any = None, *, key: str | None = None) -> GoalView:
-        """Tell a goal something that it waits for, or will."""
+        """Send a signal to a goal, which may wait for it now or later."""
         ...
 
     async def cancel(self, goal_id: str, *, reason: str | None = None, now: bool = False) -> GoalView:
-        """End a goal, and return it as it is then."""
+        """Cancel a goal, and return it."""
         ...
 
     async def fork(
@@ -71,7 +70,7 @@ class GoalSteering(Protocol):
         policy: str | None = None,
         **place: Unpack[ForkPlace],
     ) -> GoalView:
-        """Make a goal that continues from a point of another one."""
+        """Create a goal that continues from a point of another one."""
         ...
 
 

@@ -1,25 +1,24 @@
-"""What commands need of the memory that they work with: that of the home that they open, or of a server.
+"""The ports of commands for memory records.
 
-Each port has two implementations: an object of `perdure.app`, and one in this folder over `perdure.client`. What
-crosses is what the wire defines, so that a command prints the same in both cases.
+The two implementations are `HomeMemory` of `perdure.app`, and `ServerRecords` over the client.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
-from perdure.memory.query.parameters import RecordFilters, RelatedTo
+from perdure.app.wire.resources.parameters import RecordFilters, RelatedTo
 
 if TYPE_CHECKING:
+    from perdure.app.memory.sources import Found
     from perdure.app.wire.resources import memory as wire
-    from perdure.memory.ingest.report import Found
 
 
 class RecordReader(Protocol):
-    """The memory, as far as it is read."""
+    """Reads memory records."""
 
     async def get(self, record_id: str) -> dict[str, Any]:
-        """Return the record with an id, or with the only one that begins so.
+        """Return the record with an id or a unique prefix of it.
 
         Raises: NotFound; Conflict
         """
@@ -28,26 +27,30 @@ class RecordReader(Protocol):
     async def related(
         self, *, limit: int | None = None, budget_ms: float = 50.0, **asked: Unpack[RelatedTo]
     ) -> "wire.RelatedMatches":
-        """Find what has to do with paths, a fingerprint, a text, a commit or a pull request."""
+        """Return records related to paths, a fingerprint, a text, a commit or a pull request."""
         ...
 
     async def search(
         self, text: str, *, limit: int = 10, budget_ms: float = 50.0, **filters: Unpack[RecordFilters]
     ) -> "wire.SearchMatches":
-        """Find records by their words, the best first."""
+        """Return records by words, best match first."""
         ...
 
     async def list(self, *, limit: int = 20, **filters: Unpack[RecordFilters]) -> "wire.RecordList":
         """Return the newest records."""
         ...
 
+    async def pins(self, bot: str) -> Sequence[dict[str, Any]]:
+        """Return the records that a bot has pinned, oldest first."""
+        ...
+
     async def status(self) -> "wire.MemoryStatus":
-        """Return how much there is, how large it is, and how the log and its index stand."""
+        """Return the number of records, their size, and the state of the log and its index."""
         ...
 
 
 class RecordWriter(Protocol):
-    """The memory, as far as it is written."""
+    """Changes memory records."""
 
     async def add(self, record: Mapping[str, Any], *, dedupe: bool = True) -> "wire.AddedRecord":
         """Store a record, unless the same was stored within a day."""
@@ -56,22 +59,22 @@ class RecordWriter(Protocol):
     async def add_many(
         self, records: Sequence[Mapping[str, Any]], *, dedupe: bool = True
     ) -> "Sequence[wire.AddedRecord]":
-        """Store several records: all or, when one is refused, none."""
+        """Store several records: all of them, or none if one is rejected."""
         ...
 
     async def update(self, key: str, changes: Mapping[str, Any]) -> "wire.UpdatedRecord":
-        """Store a record under a key, or in the place of the one with an id."""
+        """Store a record under a key, or as the successor of the record with an id."""
         ...
 
     async def forget(self, record_id: str) -> "wire.DeletedRecord":
-        """Remove a record for good.
+        """Delete a record permanently.
 
         Raises: NotFound
         """
         ...
 
     async def ingest(self, find: "Callable[[], Found]") -> dict[str, Any]:
-        """Take in what a source gives, and count what became of it."""
+        """Store the records of a source, and return counts of the results."""
         ...
 
 

@@ -49,7 +49,7 @@ class Attempt:
         Raises: AttemptFailed
         """
         whole = timed_out(self._name, REQUEST_S, "no whole answer")
-        async with self._limited(left_s, whole), self._opened(prepared) as stream, self._well_formed():
+        async with self._limited(left_s, whole), self._open(prepared) as stream, self._well_formed():
             await self._read(stream, arrival)
             response = stream.get()
             is_whole = response.state == "complete" and response.finish_reason not in (None, "error")
@@ -80,7 +80,7 @@ class Attempt:
             raise AttemptFailed(self._meaning(error)) from error
 
     @asynccontextmanager
-    async def _opened(self, prepared: Prepared) -> AsyncIterator[StreamedResponse]:
+    async def _open(self, prepared: Prepared) -> AsyncIterator[StreamedResponse]:
         """Send the request, and wait for the first event of the answer."""
         opening = model_request_stream(
             self._model,

@@ -19,7 +19,8 @@ from perdure.kernel.conversation.parts import (
 from perdure.minds.model.estimates import estimate_usage
 from perdure.minds.model.ports import Delta, ModelRequest, OnDelta
 from perdure.minds.model.providers.requests.messages import ITEM_ID, Prepared
-from perdure.minds.model.providers.requests.texts import Pieces, read_arguments, without_surrogates
+from perdure.minds.model.providers.requests.texts import Pieces, read_arguments
+from perdure.text.storable import without_surrogates
 from perdure.text.strict_json import PAYLOAD, dump_json, parse_json
 
 LONGEST_ANSWER_BYTES = 1 << 20

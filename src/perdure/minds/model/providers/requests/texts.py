@@ -3,18 +3,12 @@
 from typing import Any
 
 from perdure.errors import Invalid
+from perdure.text.storable import without_surrogates
 from perdure.text.strict_json import JsonLimits, parse_json, require_json
 
 DEEPEST_ARGUMENTS = 64
 _ARGUMENTS = JsonLimits(deepest=DEEPEST_ARGUMENTS, integers_below=1 << 64, allows_nul=True)
 _SYNTAX = JsonLimits(validates_values=False)
-
-
-def without_surrogates(text: str) -> str:
-    """Return a text in which each lone surrogate is U+FFFD; the two halves of a pair become their character."""
-    if text.isascii():
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 class Pieces:

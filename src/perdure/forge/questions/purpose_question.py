@@ -1,10 +1,10 @@
-"""Questions of a purpose's own: what they ask, and what each answer makes of the files."""
+"""The questions that only bots of one purpose are asked, and the sentences that their answers add to the files."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 from perdure.errors import Invalid
-from perdure.forge.categories import words_of
+from perdure.forge.categories import telling_words
 from perdure.forge.config import Sentence
 from perdure.forge.questions.slot import Fields, Question, Slot, option
 from perdure.forge.second_person import about_user
@@ -12,60 +12,60 @@ from perdure.forge.state import BuilderState
 from perdure.forge.turns import Suggestion
 from perdure.forge.vocabulary import BotPurpose, BuilderPhase
 
-__all__ = ["OwnQuestion", "Pick", "own_slot"]
+__all__ = ["Preset", "PurposeQuestion", "purpose_slot"]
 
 
 _OPEN = option("open", "Leave it open", "nothing is assumed")
 
 
 @dataclass(frozen=True)
-class Pick:
-    """One answer that is offered."""
+class Preset:
+    """An answer that is offered as an option."""
 
     id: str
     label: str
     why: str
     sentence: Sentence
-    """What stands in the file: an instruction to the bot, or a fact about the person."""
+    """The sentence in the file: an instruction to the bot, or a fact about the person."""
     words: str = ""
-    """Words of a description that say the same."""
+    """Words of a description that choose this answer."""
 
 
 @dataclass(frozen=True)
-class OwnQuestion:
+class PurposeQuestion:
     """A question that only bots of one purpose are asked."""
 
     name: str
     text: str
     said: str
-    """What stands in the file for an answer in the person's own words."""
-    picks: tuple[Pick, ...]
+    """The sentence in the file for free text, with a place for it."""
+    picks: tuple[Preset, ...]
     about: Literal["bot", "user"] = "bot"
-    """Which file the answer belongs to: SOUL.md, or USER.md."""
+    """The subject of the answer, and so its file: SOUL.md, or USER.md."""
     neutral: str = ""
-    """The pick that assumes nothing, suggested where the description names none of the others."""
+    """The id of the neutral preset, which is suggested if the description chooses none."""
     is_assumption: bool = False
-    """Whether each pick names a subject or a limit that only the user can know: it can be left open."""
+    """Whether every preset would assume something that only the person can know; the question can be left open."""
 
     @property
     def can_be_open(self) -> bool:
-        """Whether the question can be left open, which is then suggested: nothing that is not said is made up."""
+        """Whether the question can be left open, which is then the suggestion."""
         return self.about == "user" or self.is_assumption
 
     def sentence_of(self, text: str) -> str:
-        """Return what an answer in the person's own words comes to."""
+        """Return the sentence for an answer in the person's own words."""
         line = " ".join(text.split()).rstrip(".")
         if not line or not line.isprintable():
             raise Invalid("The answer must be one line of printable text.")
         return self.said.format(about_user(line, is_known=True))
 
 
-def own_slot(purpose: BotPurpose, question: OwnQuestion) -> Slot:
+def purpose_slot(purpose: BotPurpose, question: PurposeQuestion) -> Slot:
     """Return the slot that asks a question of a purpose."""
     picks = {pick.id: pick for pick in question.picks}
 
-    def told(state: BuilderState) -> Fields:
-        said = set(words_of(state.about))
+    def from_description(state: BuilderState) -> Fields:
+        said = telling_words(state.about).keys()
         found = [pick for pick in question.picks if said & set(pick.words.split())]
         return _with(state, question.name, found[0].sentence) if len(found) == 1 else {}
 
@@ -77,12 +77,12 @@ def own_slot(purpose: BotPurpose, question: OwnQuestion) -> Slot:
         ask=lambda _state: _asked(question),
         choose=lambda state, chosen: {} if chosen == _OPEN.id else _with(state, question.name, picks[chosen].sentence),
         read=lambda state, text: _with(state, question.name, question.sentence_of(text)),
-        told=told,
+        from_description=from_description,
         help=f"The answer is written into {where}.",
     )
 
 
-def _asked(question: OwnQuestion) -> Question:
+def _asked(question: PurposeQuestion) -> Question:
     options = [option(each.id, each.label, each.why) for each in question.picks]
     if not question.can_be_open:
         neutral = Suggestion(option_id=question.neutral, reason="you named none") if question.neutral else None

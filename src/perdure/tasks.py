@@ -1,4 +1,4 @@
-"""Ends tasks that run code which is not ours, and may not let itself be ended."""
+"""Ends tasks of user code, which may ignore cancellation."""
 
 import asyncio
 from collections.abc import Collection
@@ -6,7 +6,7 @@ from typing import Any
 
 
 async def end_tasks(tasks: "Collection[asyncio.Task[Any]]", within_s: float | None = None) -> "set[asyncio.Task[Any]]":
-    """Cancel tasks, wait for their end, and hear nothing more of them; return those that do not end in time."""
+    """Cancel tasks, wait for their end, and discard their results; return those that do not end in time."""
     for task in tasks:
         task.cancel()
     if not tasks:
@@ -20,8 +20,8 @@ async def end_tasks(tasks: "Collection[asyncio.Task[Any]]", within_s: float | No
 
 
 def leave_alone(task: "asyncio.Task[Any]") -> None:
-    """Detach a task that does not end from its loop: `asyncio.run` would wait for it forever."""
-    asyncio.tasks._unregister_task(task)  # noqa: SLF001 (documented, for those who extend asyncio)
+    """Detach a task from its loop, because `asyncio.run` would wait for it for ever."""
+    asyncio.tasks._unregister_task(task)  # noqa: SLF001 (documented for extensions of asyncio)
     task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001 (we know that it is, and have said so)
     task.add_done_callback(_hear_nothing)
 

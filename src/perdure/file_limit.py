@@ -1,4 +1,4 @@
-"""How many files this process and the programs that it starts may open."""
+"""The limit of open files of this process and of the programs that it starts."""
 
 import resource
 
@@ -21,7 +21,7 @@ def raise_file_limit() -> None:
 
 
 def restore_file_limit(pid: int) -> None:
-    """Give a child the limit that we were started with: with more files, programs that use select(2) may fail."""
+    """Restore the original limit in a child, because programs that use select(2) may fail with a higher one."""
     if _soft_before is not None:
         _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (_soft_before, hard))

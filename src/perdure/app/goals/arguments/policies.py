@@ -1,13 +1,16 @@
-"""The policy for the calls of models: that of new goals from the settings, and as it is shown."""
+"""The policy for calls of models: from callers, and the default from the settings."""
 
 from perdure.errors import Invalid
 from perdure.kernel.events import PolicySpec
+from perdure.kernel.tool import Verdict
 from perdure.settings import CONFIG_FILE, Settings
 from perdure.tools.goal_policy import read_policy
 
+__all__ = ["PolicySpec", "Verdict", "default_policy", "read_policy"]
+
 
 def default_policy(settings: Settings) -> PolicySpec | None:
-    """Return the policy that the settings have for new goals.
+    """Return the default policy of new goals from the settings.
 
     Raises: Invalid when they name an unknown preset or rule.
     """

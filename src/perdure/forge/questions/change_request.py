@@ -1,4 +1,9 @@
-"""What a request to change a bot names: "make it friendlier, never swear, and call it Kubi"."""
+"""Reads change requests in plain English: "make it friendlier, never swear, and call it Kubi".
+
+A request is split into parts at punctuation, and before words that begin a new instruction. A part that begins with
+"never", "always" or "do not" is a rule. In any other part, a name is found by phrases such as "call it", and a tone by
+its words, unless a negation stands in front of one. A part without any of these is not recognised, and Forge asks.
+"""
 
 import re
 from collections.abc import Sequence
@@ -40,12 +45,12 @@ _TONES_TEXT: dict[str, str] = {
 }
 _TONES = {word: tone for tone, words in _TONES_TEXT.items() for word in words.split()}
 _NOT = frozenset({"less", "not", "never", "no", "too", "without", "isn't", "stop"})
-"""A tone after one of these is not wanted; which one is wanted is asked."""
+"""A tone after one of these words is not wanted."""
 
 
 @lru_cache(maxsize=64)
-def wished_fields(request: str) -> dict[str, Any]:
-    """Return what a request names: a tone, a name, and rules that are to be added; nothing it does not name."""
+def requested_fields(request: str) -> dict[str, Any]:
+    """Return the fields that a request names: a tone, a name, and rules to add."""
     found: dict[str, Any] = {}
     for part in parts_of(request):
         fields = _fields_of(part)
@@ -56,12 +61,12 @@ def wished_fields(request: str) -> dict[str, Any]:
 
 
 def parts_of(request: str) -> Sequence[str]:
-    """Return the parts of a request, each of which asks for one thing."""
+    """Return the parts of a request, one instruction each."""
     return [part.strip(" ,") for part in _PARTS.split(request) if part.strip(" ,")]
 
 
-def is_understood(part: str) -> bool:
-    """Tell whether a part of a request names what is wanted."""
+def is_recognised(part: str) -> bool:
+    """Return whether a part of a request sets a field."""
     return bool(_fields_of(part))
 
 
@@ -78,7 +83,7 @@ def _fields_of(part: str) -> dict[str, Any]:
 
 
 def _as_rule(text: str) -> str:
-    """Return a rule as it is written for a bot: "don't swear at me" is "Do not swear at the user."."""
+    """Return a rule as an instruction: "don't swear at me" is "Do not swear at the user."."""
     said = re.sub(r"^(?:don['\u2019]t|not|no longer)\b", "do not", text.strip(), flags=re.IGNORECASE)
     said = about_user(said)
     return f"{said[:1].upper()}{said[1:]}".rstrip(".") + "."

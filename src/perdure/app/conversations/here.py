@@ -1,0 +1,108 @@
+"""Conversations that this process runs itself: each message is answered by a run in a task of its own."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, cast
+
+from perdure.app.goals.arguments.run_options import RunOptions
+from perdure.app.wire.frames import frame_of
+from perdure.app.wire.goal_view import GoalView
+from perdure.kernel.fold import ASSISTANT
+from perdure.kernel.loop import RunResult
+from perdure.kernel.ports import Owned
+from perdure.tasks import end_tasks
+
+if TYPE_CHECKING:
+    from perdure.app.goals.goals import Goals
+    from perdure.app.wire.resources import frames as wire
+
+_ENDING_S = 5.0
+_MOST_READ = 500
+"""Maximum number of waiting goals that are read to find conversations."""
+
+
+class ConversationsHere:
+    """The conversations of a home, run by this process; see the port of the command line."""
+
+    def __init__(self, goals: "Goals") -> None:
+        self._goals = goals
+        self._runs: set[asyncio.Task[RunResult]] = set()
+        self._failure: BaseException | None = None
+        """What ended the last run, if it was an error; the next look at the goal raises it."""
+
+    async def start(self, text: str, *, bot: str, model: str | None, policy: Mapping[str, Any] | None) -> str:
+        """Begin a conversation, and have it answered; return its id."""
+        new = await self._goals.conversations.new(text, bot=bot, model=model, policy=policy)
+        goal = await self._goals.enqueue(new, queue="cli")
+        self._run(goal.id)
+        return goal.id
+
+    async def find(self, prefix: str) -> GoalView:
+        """Return the goal with an id, or with the only one that begins so.
+
+        Raises: NotFound; Conflict; what has ended the last run here.
+        """
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+        return await self._goals.find(prefix)
+
+    async def conversations(self, bot: str, limit: int) -> Sequence[GoalView]:
+        """Return conversations with a bot that wait for a message, the newest first."""
+        slug = None if bot == ASSISTANT else bot
+        found = await self._goals.list(status="waiting", bot=slug, limit=_MOST_READ)
+        return [goal for goal in found if goal.summary.waiting_for == "message" and goal.summary.bot == slug][:limit]
+
+    async def say(self, goal_id: str, text: str) -> None:
+        """Post a message, and have it answered."""
+        await self._goals.conversations.say(goal_id, text)
+        self._run(goal_id)
+
+    async def stop(self, goal_id: str) -> None:
+        """Stop the answer."""
+        await self._goals.conversations.stop(goal_id)
+
+    async def decide(self, goal_id: str, decision: str, call_id: str, value: Any = None) -> None:
+        """Decide about a call, and continue."""
+        await self._goals.decide(goal_id, decision, call_id=call_id, value=value)
+        self._run(goal_id)
+
+    async def fork(self, goal_id: str, *, at: int | None = None, before_message: int | None = None) -> str:
+        """Fork a conversation, and return the id of the fork."""
+        return (await self._goals.conversations.fork(goal_id, at, before_message=before_message)).id
+
+    async def resume(self, goal_id: str, model: str | None = None) -> None:
+        """Continue a conversation, with another model from now on if one is given."""
+        named = None if model is None else self._goals.model_goals.named(model)
+        self._run(goal_id, named)
+
+    async def frames(self, goal_id: str, after_seq: int) -> "AsyncGenerator[wire.GoalFrame, None]":
+        """Yield the events of a conversation after a seq, and answers while they arrive."""
+        async for page in self._goals.updates(goal_id, after_seq, with_answers=True):
+            for update in page:
+                yield cast("wire.GoalFrame", frame_of(update))
+
+    def _run(self, goal_id: str, model: str | None = None) -> None:
+        run = asyncio.create_task(self._resumed(goal_id, model))
+        self._runs.add(run)
+        run.add_done_callback(self._ended)
+
+    async def _resumed(self, goal_id: str, model: str | None) -> RunResult:
+        """Resume a goal; a run of this process that has not released it yet is waited for."""
+        while True:
+            try:
+                return await self._goals.resume_run(goal_id, RunOptions(parks_for_person=True, model=model))
+            except Owned:
+                if not self._goals.is_held_here(goal_id):
+                    raise
+                await self._goals.pause()
+
+    def _ended(self, run: "asyncio.Task[RunResult]") -> None:
+        self._runs.discard(run)
+        self._failure = None if run.cancelled() else run.exception()
+
+    async def close(self) -> None:
+        """End what runs; what has arrived of an answer is kept."""
+        with suppress(asyncio.CancelledError):
+            await end_tasks(self._runs, _ENDING_S)

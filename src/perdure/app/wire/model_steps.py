@@ -1,0 +1,76 @@
+"""What a model was shown and answered in a goal, as every surface shows it beside the calls."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
+
+from perdure.kernel.conversation.conversation import text_of
+from perdure.kernel.conversation.messages import Message, ModelTurn, Said, TranscriptSummary
+from perdure.kernel.conversation.parts import TokenUsage, ToolCallPart
+from perdure.kernel.fold import GoalState
+
+if TYPE_CHECKING:
+    from perdure.app.wire.resources.goals import ModelStep
+
+_Kind = Literal["prompt", "message", "turn", "summary", "failure"]
+_LONGEST = 200
+
+
+def model_steps(state: GoalState) -> "list[ModelStep]":
+    """Return the prompts, messages, turns, summaries and the last failure of a goal, in the order of their events."""
+    found: list[ModelStep] = sorted(_steps(state), key=lambda step: step["seq"])
+    return found
+
+
+def _steps(state: GoalState) -> "Iterator[ModelStep]":
+    talk = state.conversation
+    for seq, prompt in talk.prompts:
+        yield _step(seq, "prompt", prompt.model, f"{len(prompt.tools)} tools", prompt.system)
+    for seq, said in talk.said:
+        yield _said(seq, said)
+    if talk.failure is not None:
+        failure = talk.failure
+        yield _step(talk.failure_seq, "failure", failure.model, failure.code, failure.message)
+
+
+def _said(seq: int, said: Said) -> "ModelStep":
+    match said:
+        case Message():
+            return _step(seq, "message", None, said.by, said.text)
+        case ModelTurn():
+            return _measured(_step(seq, "turn", said.model, _turn_state(said), text_of(said)), said)
+        case TranscriptSummary():
+            about = f"of events {said.from_seq}-{said.to_seq}"
+            return _measured(_step(seq, "summary", said.model, about, said.text), said)
+
+
+def _turn_state(turn: ModelTurn) -> str:
+    calls = sum(isinstance(part, ToolCallPart) for part in turn.parts)
+    if calls:
+        return "1 call" if calls == 1 else f"{calls} calls"
+    return "answered" if turn.finish_reason == "stop" else turn.finish_reason
+
+
+def _measured(step: "ModelStep", said: ModelTurn | TranscriptSummary) -> "ModelStep":
+    """Return a step with what it used."""
+    usage: TokenUsage = said.usage
+    return {
+        **step,
+        "input_tokens": usage.input,
+        "output_tokens": usage.output,
+        "cost_usd": said.cost_usd,
+        "duration_ms": said.duration_ms,
+    }
+
+
+def _step(seq: int, kind: _Kind, model: str | None, state: str, text: str) -> "ModelStep":
+    return {
+        "seq": seq,
+        "kind": kind,
+        "model": model,
+        "state": state,
+        "text": text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…",
+        "input_tokens": None,
+        "output_tokens": None,
+        "cost_usd": None,
+        "duration_ms": None,
+    }

@@ -1,0 +1,186 @@
+"""`perdure chat`: talk with a bot, or ask it one thing."""
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+import typer
+
+from perdure.app import open_home
+from perdure.app.conversations.here import ConversationsHere
+from perdure.app.goals.arguments.policies import read_policy
+from perdure.errors import Invalid, NotFound
+from perdure.interfaces.cli.chat.conversation import Conversation
+from perdure.interfaces.cli.chat.display import Display, PlainDisplay, RichDisplay, SilentDisplay
+from perdure.interfaces.cli.chat.interactive import Interactive
+from perdure.interfaces.cli.command import Options, command
+from perdure.interfaces.cli.command_result import CommandResult, Table
+from perdure.interfaces.cli.remote.chat import ServerConversations
+from perdure.interfaces.cli.remote.connection import connected
+from perdure.interfaces.cli.remote.ports.chat import ChatGoals, ChatPort
+from perdure.interfaces.cli.shell_hints import pasteable
+
+_LONGEST_INPUT = 400_000
+_LISTED = 50
+_EXIT_CODES = {"person": 5, "limit": 6, "model": 8}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the tree."""
+    command(app, "chat", server=True)(chat)
+
+
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[SLUG] [MESSAGE]",
+        help="The bot (default: setting `chat.bot`) and one message; `-`: read the message from standard input.",
+    ),
+]
+Continue = Annotated[bool, typer.Option("--continue", help="Continue the last conversation with the bot.")]
+Resume = Annotated[str | None, typer.Option("--resume", metavar="ID", help="Continue a conversation.")]
+Fork = Annotated[
+    str | None,
+    typer.Option("--fork", metavar="ID@SEQ", help="Fork a conversation after event SEQ and continue in the fork."),
+]
+Model = Annotated[str | None, typer.Option("--model", metavar="NAME", help="The model, as provider:name.")]
+Policy = Annotated[
+    str | None, typer.Option("--policy", metavar="PRESET", help="What it may do without asking: ask or read-only.")
+]
+ListThem = Annotated[bool, typer.Option("--list", help="List the conversations with the bot that can be continued.")]
+
+
+async def chat(  # noqa: PLR0913, PLR0917 (each is an option of the command)
+    options: Options,
+    words: Words = None,
+    continue_: Continue = False,
+    resume: Resume = None,
+    fork: Fork = None,
+    model: Model = None,
+    policy: Policy = None,
+    list_: ListThem = False,
+) -> CommandResult:
+    """Talk with a bot, or with the built-in assistant. Conversations are kept, and can be continued.
+
+    With a message, prints the answer and exits: 0 after an answer, 5 if a call waits for approval, 6 at a limit, 8 if
+    the model does not answer.
+    """
+    bot, message = _bot_and_message(options, words or [])
+    if sum((continue_, resume is not None, fork is not None)) > 1:
+        raise Invalid("Use at most one of --continue, --resume and --fork.")
+    judged_by = None if policy is None else {"preset": policy}
+    read_policy(judged_by)
+    async with _opened(options) as (port, goals):
+        if list_:
+            return await _listed(goals, bot)
+        talk = Conversation(port, goals, _display(options, is_single=message is not None))
+        place = await _last(goals, bot) if continue_ else resume
+        await _take_up(talk, place, fork)
+        if message is None:
+            _require_terminal(options)
+            await Interactive(options, talk, bot=bot, model=model, policy=judged_by).run()
+            return _left(options, talk)
+        if talk.goal_id is None:
+            await talk.begin(message, bot=bot, model=model, policy=judged_by)
+        else:
+            await talk.say(message)
+        return _answered(options, talk)
+
+
+def _bot_and_message(options: Options, words: list[str]) -> tuple[str, str | None]:
+    """Return the bot, and the message if there is one.
+
+    Raises: Invalid
+    """
+    default = options.settings().chat_bot
+    if len(words) > 2:
+        raise Invalid("Give at most a bot and a message; put a message of several words in quotes.")
+    is_message = len(words) == 1 and (words[0] == "-" or not _is_slug(words[0]))
+    bot = words[0] if words and not is_message else default
+    message = words[-1] if is_message or len(words) == 2 else None
+    if message == "-":
+        message = sys.stdin.read(_LONGEST_INPUT).strip()
+    return bot, message
+
+
+def _require_terminal(options: Options) -> None:
+    """Raises: Invalid when no person can be asked."""
+    if options.no_input or options.json or not sys.stdin.isatty():
+        raise Invalid("There is no terminal to talk in. Give a message, or - to read it from standard input.")
+
+
+def _is_slug(word: str) -> bool:
+    return word.isascii() and word.replace("-", "").isalnum() and word == word.lower()
+
+
+@asynccontextmanager
+async def _opened(options: Options) -> AsyncIterator[tuple[ChatPort, ChatGoals]]:
+    """Yield the conversations that the command works with."""
+    if options.server is None:
+        async with open_home(options.settings(), debug=options.verbose) as p:
+            here = ConversationsHere(p.goals)
+            try:
+                yield here, here
+            finally:
+                await here.close()
+        return
+    async with connected(options.server) as client:
+        server = ServerConversations(client)
+        yield server, server
+
+
+def _display(options: Options, *, is_single: bool) -> Display:
+    if options.json:
+        return SilentDisplay()
+    is_plain = is_single and not sys.stdout.isatty()
+    return PlainDisplay() if is_plain else RichDisplay(is_interactive=not is_single)
+
+
+async def _last(goals: ChatGoals, bot: str) -> str:
+    """Raises: NotFound when there is no conversation."""
+    found = await goals.conversations(bot, _LISTED)
+    if not found:
+        raise NotFound(f"There is no conversation with {bot} to continue.")
+    return max(found, key=lambda goal: goal.summary.updated_us).id
+
+
+async def _take_up(talk: Conversation, resume: str | None, fork: str | None) -> None:
+    """Open the conversation that was named, or a fork of it.
+
+    Raises: NotFound; Conflict; Invalid when the place of the fork is none.
+    """
+    if resume is not None:
+        await talk.open(resume)
+    if fork is not None:
+        goal_id, _, seq = fork.rpartition("@")
+        if not goal_id or not (seq.isascii() and seq.isdigit()):
+            raise Invalid(f"--fork takes ID@SEQ, such as 20261119-1200-hello-1a2b@4; found {fork[:80]!r}.")
+        await talk.open(goal_id)
+        await talk.fork(at=int(seq))
+
+
+async def _listed(goals: ChatGoals, bot: str) -> CommandResult:
+    found = await goals.conversations(bot, _LISTED)
+    rows = [[goal.id, goal.text, goal.wire()["updated_at"]] for goal in found]
+    return CommandResult({"goals": [goal.wire() for goal in found]}, [Table(("ID", "TITLE", "LAST"), rows, ("ID",))])
+
+
+def _answered(options: Options, talk: Conversation) -> CommandResult:
+    code = _EXIT_CODES.get(talk.waiting_for or "", 0)
+    data: dict[str, Any] = {"goal_id": talk.goal_id, "text": talk.answer, "waiting_for": talk.waiting_for}
+    failure = None if talk.state is None else talk.state.conversation.failure
+    fault = None
+    if talk.waiting_for == "model" and failure is not None:
+        fault = f"{failure.message} {failure.next or ''}".rstrip()
+    elif code:
+        fault = f"It waits for a {talk.waiting_for}: " + pasteable(options, f"perdure goal show {talk.goal_id}")
+    return CommandResult(data, exit_code=code, fault=fault)
+
+
+def _left(options: Options, talk: Conversation) -> CommandResult:
+    """Say how the conversation is continued."""
+    if talk.goal_id is None:
+        return CommandResult({"goal_id": None})
+    again = pasteable(options, f"perdure chat --resume {talk.goal_id}")
+    return CommandResult({"goal_id": talk.goal_id}, [f"Continue: {again}"])

@@ -1,0 +1,210 @@
+"""One conversation in a terminal: what has come of it, what it waits for, and what is said next."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, cast
+
+from perdure.app.goals.values import (
+    Ask,
+    CallState,
+    Event,
+    GoalState,
+    Message,
+    ModelTurn,
+    ToolCall,
+    ToolOutput,
+    apply,
+    decode,
+    fold,
+    text_of,
+)
+from perdure.errors import Conflict
+from perdure.interfaces.cli.chat.display import Display, call_line
+from perdure.interfaces.cli.remote.ports.chat import ChatGoals, ChatPort
+from perdure.interfaces.cli.remote.received_goals import read_event
+
+if TYPE_CHECKING:
+    from perdure.app.wire.resources import frames as wire
+
+_LOOK_S = 0.25
+"""How long nothing has to come before it is checked whether the conversation waits."""
+_MOST_LOOKS = 20
+"""After this many looks without an event, a conversation that waits is not about to continue."""
+
+
+class Conversation:
+    """A conversation that is shown while it is answered."""
+
+    def __init__(self, port: ChatPort, goals: ChatGoals, display: Display) -> None:
+        self.port = port
+        self.goals = goals
+        self.display = display
+        self.goal_id: str | None = None
+        self.state: GoalState | None = None
+        self.answer = ""
+        """The text of the last answer."""
+        self._parts: dict[tuple[int, int], str] = {}
+        self._turn_seq = 0
+        """The event of the last answer."""
+        self._is_shown = True
+
+    @property
+    def seq(self) -> int:
+        """The last event that was seen."""
+        return 0 if self.state is None else self.state.head.seq
+
+    @property
+    def waiting_for(self) -> str | None:
+        """What the conversation waits for, as far as was seen."""
+        return None if self.state is None else self.state.waiting_for
+
+    @property
+    def messages(self) -> list[tuple[int, str]]:
+        """The messages of the person, each with its event."""
+        said = () if self.state is None else self.state.conversation.said
+        return [(seq, body.text) for seq, body in said if isinstance(body, Message) and body.role == "user"]
+
+    @property
+    def open_calls(self) -> list[CallState]:
+        """The calls that wait for a person."""
+        calls = () if self.state is None else self.state.open_calls.values()
+        return [call for call in calls if call.awaits_approval or isinstance(call.call, Ask)]
+
+    async def begin(self, text: str, *, bot: str, model: str | None, policy: Mapping[str, Any] | None) -> None:
+        """Begin a conversation, and show the answer.
+
+        Raises: what ChatPort.start raises.
+        """
+        self.forget()
+        self.goal_id = await self.port.start(text, bot=bot, model=model, policy=policy)
+        await self.follow()
+
+    async def say(self, text: str) -> None:
+        """Say something, and show the answer."""
+        await self.port.say(self._id(), text)
+        await self.follow()
+
+    async def resume(self, model: str | None = None) -> None:
+        """Continue where the conversation stands, and show what comes."""
+        await self.port.resume(self._id(), model)
+        await self.follow()
+
+    async def decide(self, decision: str, call_id: str, value: Any = None) -> None:
+        """Decide about a call, and show what follows."""
+        await self.port.decide(self._id(), decision, call_id, value)
+        await self.follow()
+
+    async def fork(self, *, at: int | None = None, before_message: int | None = None) -> None:
+        """Continue in a fork of the conversation."""
+        await self.open(await self.port.fork(self._id(), at=at, before_message=before_message))
+
+    async def open(self, goal_id: str) -> None:
+        """Read a conversation up to its last event, without showing it."""
+        self.forget()
+        goal = await self.goals.find(goal_id)
+        self.goal_id, self._is_shown = goal.id, False
+        try:
+            async with aclosing(self.port.frames(goal.id, 0)) as frames:
+                while self.seq < goal.summary.last_seq:
+                    self._take(await anext(frames))
+        finally:
+            self._is_shown = True
+
+    async def follow(self) -> None:
+        """Show what comes until the conversation waits for the person, or has ended."""
+        began, looks = self.seq, 0
+        async with aclosing(self.port.frames(self._id(), began)) as frames:
+            coming = _next(frames)
+            try:
+                while not (self._turn_seq > began and self.waiting_for == "message"):
+                    done, _ = await asyncio.wait({coming}, timeout=_LOOK_S)
+                    frame = coming.result() if done else None
+                    if done and frame is None:
+                        return
+                    if frame is not None:
+                        self._take(frame)
+                        coming = _next(frames)
+                    looks += not done
+                    has_moved = self.seq > began or looks >= _MOST_LOOKS
+                    if not done and has_moved and await self._is_at_rest():
+                        return
+            finally:
+                coming.cancel()
+                await asyncio.gather(coming, return_exceptions=True)
+
+    def forget(self) -> None:
+        """Forget the conversation: the next message begins another one."""
+        self.goal_id = self.state = None
+        self.answer, self._parts, self._turn_seq = "", {}, 0
+
+    def _id(self) -> str:
+        """Raises: Conflict before the first message."""
+        if self.goal_id is None:
+            raise Conflict("There is no conversation yet. Say something first.")
+        return self.goal_id
+
+    async def _is_at_rest(self) -> bool:
+        goal = await self.goals.find(self._id())
+        is_seen = goal.summary.last_seq <= self.seq
+        return is_seen and (goal.is_final or goal.status == "waiting")
+
+    def _take(self, frame: "wire.GoalFrame") -> None:
+        match frame["type"]:
+            case "event":
+                self._take_event(read_event(frame["event"]))
+            case "partial" | "delta":
+                self._take_piece(cast("Mapping[str, Any]", frame))
+            case "delta_reset":
+                self._parts = {place: text for place, text in self._parts.items() if place[0] != frame["turn"]}
+            case _:
+                pass
+
+    def _take_piece(self, frame: Mapping[str, Any]) -> None:
+        if frame["kind"] != "text":
+            return
+        turn, place = frame["turn"], (frame["turn"], frame["part"])
+        if not any(each[0] == turn for each in self._parts):
+            self._parts.clear()
+            self.display.begin()
+        before = self._parts.get(place, "") if frame["type"] == "delta" else ""
+        self._parts[place] = before + frame["text"]
+        self.display.text("".join(text for _, text in sorted(self._parts.items())))
+
+    def _take_event(self, event: Event) -> None:
+        if self.state is None:
+            self.state = fold([event])
+        else:
+            apply(self.state, event)
+        body = decode(event)
+        if isinstance(body, ModelTurn):
+            self.answer, self._turn_seq = text_of(body), event.seq
+            self._parts.clear()
+        if self._is_shown:
+            self._show(body)
+
+    def _show(self, body: object) -> None:
+        match body:
+            case ModelTurn():
+                self.display.end(self.answer)
+                if body.finish_reason == "interrupted":
+                    self.display.notice("(stopped)")
+            case ToolOutput():
+                self._show_outcome(body)
+            case _:
+                pass
+
+    def _show_outcome(self, outcome: ToolOutput) -> None:
+        found = None if self.state is None else self.state.calls.get(outcome.call_id)
+        if found is not None and isinstance(found.call, ToolCall):
+            mark = "✓" if outcome.ok else "✗"
+            self.display.call(call_line(found.call.tool, found.call.arguments, mark))
+
+
+def _next(frames: "AsyncGenerator[wire.GoalFrame, None]") -> "asyncio.Task[wire.GoalFrame | None]":
+    """Wait for the next frame in a task; None when none follows, because the goal has ended."""
+
+    async def one() -> "wire.GoalFrame | None":
+        return await anext(frames, None)
+
+    return asyncio.create_task(one())

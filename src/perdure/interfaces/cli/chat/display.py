@@ -1,0 +1,162 @@
+"""How a conversation looks: answers as Markdown while they arrive, a line for each call, notices on standard error."""
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from perdure.interfaces.cli.output.terminal import cut_to, lines, one_line, value_text
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+_LONGEST_CALL = 100
+_FENCE = "```"
+
+
+class Display(Protocol):
+    """What is shown of an answer."""
+
+    def begin(self) -> None:
+        """Note that an answer arrives."""
+        ...
+
+    def text(self, so_far: str) -> None:
+        """Show the text of the answer so far."""
+        ...
+
+    def end(self, text: str) -> None:
+        """Show the whole text of an answer that is recorded."""
+        ...
+
+    def call(self, text: str) -> None:
+        """Show a line about a call."""
+        ...
+
+    def notice(self, text: str) -> None:
+        """Show something about the conversation itself."""
+        ...
+
+
+class PlainDisplay:
+    """Prints each answer when it is recorded: for files, pipes and one message."""
+
+    def begin(self) -> None:
+        """See Display.begin."""
+
+    def text(self, so_far: str) -> None:
+        """See Display.text."""
+
+    def end(self, text: str) -> None:
+        """See Display.end."""
+        if text:
+            print(lines(text), flush=True)
+
+    def call(self, text: str) -> None:
+        """See Display.call."""
+        print(text, file=sys.stderr, flush=True)
+
+    def notice(self, text: str) -> None:
+        """See Display.notice."""
+        print(lines(text), file=sys.stderr, flush=True)
+
+
+class SilentDisplay(PlainDisplay):
+    """Prints nothing: programs read the result."""
+
+    def end(self, text: str) -> None:
+        """See Display.end."""
+
+    def call(self, text: str) -> None:
+        """See Display.call."""
+
+
+class RichDisplay:
+    """Shows answers as Markdown while they arrive.
+
+    Paragraphs that are complete are printed once and scroll away; only the last one is drawn again with each piece.
+    """
+
+    def __init__(self, *, is_interactive: bool) -> None:
+        """Write where prompts are, if there are any: on standard error."""
+        from rich.console import Console
+
+        self._console = Console(stderr=is_interactive, highlight=False)
+        self._live: Live | None = None
+        self._printed = 0
+
+    def begin(self) -> None:
+        """See Display.begin."""
+        self._printed = 0
+
+    def text(self, so_far: str) -> None:
+        """See Display.text."""
+        self._print_complete(so_far)
+        rest = so_far[self._printed :]
+        if rest.strip():
+            self._draw(rest)
+
+    def end(self, text: str) -> None:
+        """See Display.end."""
+        rest = text[self._printed :]
+        self._stop_live()
+        if rest.strip():
+            self._console.print(_markdown(rest))
+        if text.strip():
+            self._console.print()
+        self._printed = 0
+
+    def call(self, text: str) -> None:
+        """See Display.call."""
+        self._stop_live()
+        self._console.print(text, style="dim", markup=False)
+
+    def notice(self, text: str) -> None:
+        """See Display.notice."""
+        self._stop_live()
+        self._console.print(lines(text), style="yellow", markup=False)
+
+    def _print_complete(self, text: str) -> None:
+        """Print the paragraphs that are complete."""
+        end = _complete(text, self._printed)
+        if end > self._printed:
+            self._stop_live()
+            self._console.print(_markdown(text[self._printed : end]))
+            self._console.print()
+            self._printed = end
+
+    def _draw(self, rest: str) -> None:
+        from rich.live import Live
+
+        if self._live is None:
+            self._live = Live(
+                console=self._console, transient=True, refresh_per_second=12, vertical_overflow="ellipsis"
+            )
+            self._live.start()
+        self._live.update(_markdown(rest))
+
+    def _stop_live(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+
+def _complete(text: str, begun: int) -> int:
+    """Return where the last complete paragraph ends: at a blank line that is not inside of a block of code."""
+    place, end = begun, begun
+    while (found := text.find("\n\n", place)) >= 0:
+        place = found + 2
+        if text.count(_FENCE, begun, place) % 2 == 0:
+            end = place
+    return end
+
+
+def _markdown(text: str) -> Any:
+    from rich.markdown import Markdown
+
+    return Markdown(lines(text), hyperlinks=False)
+
+
+def call_line(tool: str, arguments: Mapping[str, Any] | None, outcome: str) -> str:
+    """Return one line about a call: what became of it, its tool and its arguments."""
+    given = " ".join(f"{name}={value_text(value)}" for name, value in (arguments or {}).items())
+    return cut_to(one_line(f"{outcome} {tool} {given}".rstrip()), _LONGEST_CALL)

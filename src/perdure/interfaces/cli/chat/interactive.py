@@ -1,0 +1,226 @@
+"""A conversation that a person leads in a terminal: the prompt, slash commands, approvals, and Ctrl-C."""
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from perdure.app.goals.values import Ask, ModelTurn, ToolCall
+from perdure.errors import PerdureError
+from perdure.interfaces.cli.chat.conversation import Conversation
+from perdure.interfaces.cli.chat.display import call_line
+from perdure.interfaces.cli.chat.prompt import Prompt, silent_keys
+from perdure.interfaces.cli.command import Options
+from perdure.interfaces.cli.output.terminal import lines, one_line
+from perdure.interfaces.cli.remote.opened import records_of
+
+_HELP = """\
+/undo            remove the last message, in a fork
+/retry           ask the last message again, in a fork
+/fork [SEQ]      continue in a fork, at an event
+/approve, /deny  decide about the call that waits
+/remember TEXT   add a record to the memory
+/model [NAME]    show the model, or change it
+/policy          show what the model may do without asking
+/cost            show tokens and dollars
+/clear           begin a new conversation
+/exit            leave
+Enter sends; Alt-Enter or a backslash at the end breaks the line. Ctrl-C stops an answer."""
+_TITLE = 80
+
+
+class Interactive:
+    """Leads one conversation after the other, until the person leaves."""
+
+    def __init__(
+        self,
+        options: Options,
+        talk: Conversation,
+        *,
+        bot: str,
+        model: str | None,
+        policy: Mapping[str, Any] | None,
+    ) -> None:
+        self._options = options
+        self._talk = talk
+        self._bot, self._model, self._policy = bot, model, policy
+        self._prompt = Prompt()
+        self._is_left = False
+
+    async def run(self, first: str | None = None) -> None:
+        """Talk until the person leaves; errors are shown, and the conversation stays."""
+        if first is not None:
+            await self._do(self._say(first))
+        is_warned = False
+        while not self._is_left:
+            try:
+                text = (await self._prompt.read(f"{self._bot}> ")).strip()
+            except EOFError:
+                return
+            except KeyboardInterrupt:
+                if is_warned:
+                    return
+                is_warned = True
+                self._talk.display.notice("Press Ctrl-C again, or Ctrl-D, to leave.")
+                continue
+            is_warned = False
+            if text:
+                await self._do(self._command(text) if text.startswith("/") else self._say(text))
+
+    async def _do(self, work: Awaitable[None]) -> None:
+        """Do something that a Ctrl-C stops; then ask about the calls that wait for approval."""
+        loop, doing = asyncio.get_running_loop(), asyncio.ensure_future(work)
+        loop.add_signal_handler(signal.SIGINT, lambda: asyncio.ensure_future(self._stop()))
+        try:
+            with silent_keys():
+                await doing
+        except PerdureError as error:
+            self._talk.display.notice(f"perdure: {error.detail}")
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+        self._say_why_it_waits()
+        with suppress(EOFError, KeyboardInterrupt):
+            if self._talk.waiting_for == "person" and not self._is_left:
+                await self._ask()
+
+    async def _stop(self) -> None:
+        if self._talk.goal_id is not None:
+            await self._talk.port.stop(self._talk.goal_id)
+
+    async def _say(self, text: str) -> None:
+        if self._talk.goal_id is None:
+            await self._talk.begin(text, bot=self._bot, model=self._model, policy=self._policy)
+        else:
+            await self._talk.say(text)
+
+    def _say_why_it_waits(self) -> None:
+        state = self._talk.state
+        if state is None or self._talk.goal_id is None:
+            return
+        failure = state.conversation.failure
+        if state.waiting_for == "model" and failure is not None:
+            self._talk.display.notice(f"{failure.message} {failure.next or ''}".rstrip())
+        elif state.waiting_for == "limit":
+            self._talk.display.notice(f"A limit is reached: perdure goal show {self._talk.goal_id}")
+
+    async def _ask(self) -> None:
+        """Ask about the first call that waits, in place."""
+        waiting = self._talk.open_calls
+        if not waiting:
+            return
+        call = waiting[0].call
+        if isinstance(call, Ask):
+            self._talk.display.notice(f"? {call.question}")
+            answer = await self._prompt.read("answer> ")
+            await self._do(self._talk.decide("answer", call.call_id, answer.strip()))
+        elif isinstance(call, ToolCall):
+            self._talk.display.notice(call_line(call.tool, call.arguments, "?"))
+            answer = await self._prompt.read("allow? [y/n] ")
+            decision = "approve" if answer.strip().lower() in ("y", "yes") else "deny"
+            await self._do(self._talk.decide(decision, call.call_id))
+
+    async def _command(self, text: str) -> None:
+        word, _, rest = text.partition(" ")
+        act = self._commands.get(word)
+        if act is None:
+            self._talk.display.notice(f"There is no command {lines(word)[:40]}. /help lists them.")
+        else:
+            await act(rest.strip())
+
+    @property
+    def _commands(self) -> Mapping[str, Callable[[str], Awaitable[None]]]:
+        return {
+            "/help": self._help,
+            "/exit": self._leave,
+            "/clear": self._clear,
+            "/undo": self._undo,
+            "/retry": self._retry,
+            "/fork": self._fork,
+            "/approve": lambda _rest: self._decide("approve"),
+            "/deny": lambda _rest: self._decide("deny"),
+            "/model": self._change_model,
+            "/remember": self._remember,
+            "/cost": self._show_cost,
+            "/policy": self._show_policy,
+        }
+
+    async def _help(self, _rest: str) -> None:
+        self._talk.display.notice(_HELP)
+
+    async def _leave(self, _rest: str) -> None:
+        self._is_left = True
+
+    async def _clear(self, _rest: str) -> None:
+        self._talk.forget()
+        self._talk.display.notice("The next message begins a new conversation.")
+
+    async def _retry(self, _rest: str) -> None:
+        text = await self._undone()
+        if text is not None:
+            await self._say(text)
+
+    async def _undo(self, _rest: str) -> None:
+        text = await self._undone()
+        if text is not None:
+            self._talk.display.notice(f"Continued before: {one_line(text)[:_TITLE]}")
+
+    async def _undone(self) -> str | None:
+        """Continue before the last message, and return its text."""
+        messages = self._talk.messages
+        if not messages:
+            self._talk.display.notice("There is no message yet.")
+            return None
+        seq, text = messages[-1]
+        if len(messages) == 1:
+            self._talk.forget()
+        else:
+            await self._talk.fork(before_message=seq)
+        return text
+
+    async def _fork(self, place: str) -> None:
+        if place and not (place.isascii() and place.isdigit()):
+            self._talk.display.notice("/fork takes the number of an event.")
+            return
+        await self._talk.fork(at=int(place) if place else self._talk.seq)
+        self._talk.display.notice(f"Continued in the fork {self._talk.goal_id}.")
+
+    async def _decide(self, decision: str) -> None:
+        waiting = self._talk.open_calls
+        if not waiting:
+            self._talk.display.notice("No call waits for a decision.")
+            return
+        await self._talk.decide(decision, waiting[0].call.call_id)
+
+    async def _change_model(self, name: str) -> None:
+        state = self._talk.state
+        if name and self._talk.goal_id is not None:
+            await self._talk.resume(name)
+        if name:
+            self._model = name
+        prompt = None if self._talk.state is None else self._talk.state.conversation.prompt
+        known = self._model or "the model of the bot, or the default"
+        self._talk.display.notice(f"Model: {prompt.model if prompt is not None and state is not None else known}")
+
+    async def _remember(self, text: str) -> None:
+        if not text:
+            self._talk.display.notice("/remember takes a text.")
+            return
+        async with records_of(self._options) as records:
+            added = await records.writer.add({"type": "lesson", "title": text[:_TITLE], "body": text})
+        self._talk.display.notice(f"Remembered as {added['id']}.")
+
+    async def _show_policy(self, _rest: str) -> None:
+        policy = None if self._talk.state is None else self._talk.state.policy
+        said = "ask" if policy is None else f"{policy.preset}, {len(policy.rules)} rules"
+        self._talk.display.notice(f"Policy: {said}")
+
+    async def _show_cost(self, _rest: str) -> None:
+        state = self._talk.state
+        if state is None:
+            self._talk.display.notice("There is no conversation yet.")
+            return
+        turns = [body for _, body in state.conversation.said if isinstance(body, ModelTurn)]
+        is_known = all(turn.cost_usd is not None for turn in turns)
+        cost = f"${state.used.usd:.6f}" if is_known else "unknown cost"
+        self._talk.display.notice(f"{state.used.tokens:,} tokens, {cost}")

@@ -1,0 +1,59 @@
+"""The conversations of a server, as `perdure chat` uses conversations."""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from perdure.app.wire.goal_view import GoalView
+from perdure.client import Client
+from perdure.interfaces.cli.remote.received_goals import read_goal
+
+if TYPE_CHECKING:
+    from perdure.app.wire.resources import frames as wire
+
+
+class ServerConversations:
+    """Implements `ChatPort` and `ChatGoals` over the client."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def start(self, text: str, *, bot: str, model: str | None, policy: Mapping[str, Any] | None) -> str:
+        """See ChatPort.start."""
+        return (await self._client.conversations.start(text, bot=bot, model=model, policy=policy))["id"]
+
+    async def say(self, goal_id: str, text: str) -> None:
+        """See ChatPort.say."""
+        await self._client.conversations.say(goal_id, text)
+
+    async def stop(self, goal_id: str) -> None:
+        """See ChatPort.stop."""
+        await self._client.conversations.stop(goal_id)
+
+    async def decide(self, goal_id: str, decision: str, call_id: str, value: Any = None) -> None:
+        """See ChatPort.decide."""
+        await self._client.goals.decide(goal_id, decision, call_id=call_id, value=value)
+
+    async def fork(self, goal_id: str, *, at: int | None = None, before_message: int | None = None) -> str:
+        """See ChatPort.fork."""
+        return (await self._client.conversations.fork(goal_id, at, before_message=before_message))["id"]
+
+    async def resume(self, goal_id: str, model: str | None = None) -> None:
+        """See ChatPort.resume."""
+        await self._client.goals.resume(goal_id, model=model)
+
+    async def frames(self, goal_id: str, after_seq: int) -> "AsyncGenerator[wire.GoalFrame, None]":
+        """See ChatPort.frames."""
+        async with aclosing(self._client.goals.frames(goal_id, after_seq=after_seq, deltas=True)) as frames:
+            async for frame in frames:
+                yield frame
+
+    async def find(self, prefix: str) -> GoalView:
+        """See ChatGoals.find."""
+        return read_goal(await self._client.goals.get(prefix, prefix=True))
+
+    async def conversations(self, bot: str, limit: int) -> Sequence[GoalView]:
+        """See ChatGoals.conversations."""
+        found = self._client.goals.each(status="waiting", bot=None if bot == "assistant" else bot)
+        views = [read_goal(goal) async for goal in found if goal["waiting_for"] == "message"]
+        return [view for view in views if (view.summary.bot or "assistant") == bot][:limit]

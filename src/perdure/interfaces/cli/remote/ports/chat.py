@@ -1,0 +1,73 @@
+"""What `perdure chat` needs of the conversations that it works with: those of a home, or of a server.
+
+The two implementations are `ConversationsHere` of `perdure.app`, and `ServerConversations` over the client.
+"""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from perdure.app.wire.goal_view import GoalView
+    from perdure.app.wire.resources import frames as wire
+
+
+class ChatPort(Protocol):
+    """Conversations: they are answered as soon as something is said, decided or resumed."""
+
+    async def start(self, text: str, *, bot: str, model: str | None, policy: Mapping[str, Any] | None) -> str:
+        """Begin a conversation; return its id.
+
+        Raises: NotFound; Invalid; Unavailable when no model is configured.
+        """
+        ...
+
+    async def say(self, goal_id: str, text: str) -> None:
+        """Post a message.
+
+        Raises: NotFound; Invalid; Conflict when the goal is not a conversation, or has ended.
+        """
+        ...
+
+    async def stop(self, goal_id: str) -> None:
+        """Stop the answer; what has arrived of it is kept."""
+        ...
+
+    async def decide(self, goal_id: str, decision: str, call_id: str, value: Any = None) -> None:
+        """Decide about an open call.
+
+        Raises: Conflict when it takes no such decision.
+        """
+        ...
+
+    async def fork(self, goal_id: str, *, at: int | None = None, before_message: int | None = None) -> str:
+        """Fork a conversation; return the id of the fork.
+
+        Raises: NotFound; Conflict when there is no such event.
+        """
+        ...
+
+    async def resume(self, goal_id: str, model: str | None = None) -> None:
+        """Continue a conversation, with another model from now on if one is given.
+
+        Raises: Invalid when it is not the name of a model.
+        """
+        ...
+
+    def frames(self, goal_id: str, after_seq: int) -> "AsyncGenerator[wire.GoalFrame, None]":
+        """Yield the events of a conversation after a seq, and answers while they arrive."""
+        ...
+
+
+class ChatGoals(Protocol):
+    """The goals of conversations, as far as they are found."""
+
+    async def find(self, prefix: str) -> "GoalView":
+        """Return the goal with an id, or with the only one that begins so.
+
+        Raises: NotFound; Conflict
+        """
+        ...
+
+    async def conversations(self, bot: str, limit: int) -> "Sequence[GoalView]":
+        """Return conversations with a bot that wait for a message, the newest first."""
+        ...

@@ -1,0 +1,57 @@
+"""Pinned records: what a bot has in every prompt."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from perdure.errors import Exhausted
+from perdure.memory.tools.quoting import quoted, quoted_all
+
+MOST_BYTES = 4096
+"""All pins of a bot have at most this size together, as they stand in the prompt."""
+MOST_PINS = 200
+"""A bot has room for fewer: the quote of a record has more than 21 bytes."""
+_PREFIX = "pin:"
+_HEADING = "# Pinned records\n\nYou pinned these records of the memory. They are quoted as data.\n\n"
+
+
+def pin_fingerprint(bot: str) -> str:
+    """Return the fingerprint under which the pins of a bot are indexed."""
+    return f"{_PREFIX}{bot}"
+
+
+def is_pin(record: Mapping[str, Any], bot: str) -> bool:
+    """Return whether a record is one that a bot has pinned."""
+    metadata = record.get("metadata")
+    is_pinned = isinstance(metadata, Mapping) and metadata.get("pinned") is True
+    is_indexed = record.get("fingerprint") == pin_fingerprint(bot)
+    return is_pinned and is_indexed and record.get("source") == source_of(bot)
+
+
+def source_of(bot: str) -> str:
+    """Return the source of the records that a bot makes."""
+    return f"bot:{bot}"
+
+
+def pinned_text(pins: Sequence[Mapping[str, Any]]) -> str:
+    """Return what a prompt says of pins. Pins beyond the limit, which only other processes can add, are left out."""
+    text, _ids = quoted_all(pins, MOST_BYTES, MOST_BYTES)
+    return f"{_HEADING}{text}" if text else ""
+
+
+def size_of(pins: Sequence[Mapping[str, Any]]) -> int:
+    """Return how many bytes pins have in a prompt."""
+    return sum(len(quoted(pin, MOST_BYTES).encode()) + 2 for pin in pins)
+
+
+def require_room(pins: Sequence[Mapping[str, Any]], new: Mapping[str, Any], bot: str) -> None:
+    """Check that a new pin fits beside the others.
+
+    Raises: Exhausted
+    """
+    used, wanted = size_of(pins), size_of([new])
+    if used + wanted > MOST_BYTES:
+        raise Exhausted(
+            f"The pins of {bot} have {used:,} bytes, and this one {wanted:,}; the maximum is {MOST_BYTES:,} together."
+            " Remember it without pin, make it shorter, or ask a person to remove one"
+            f" (`perdure memory pins {bot} --remove ID`)."
+        )

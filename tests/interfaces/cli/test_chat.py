@@ -1,0 +1,111 @@
+"""`perdure chat`: one message, a terminal, and the same with a server."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from perdure.testing.model_server import ModelServer, Script, ScriptedAnswer, ScriptedCall
+from tests.interfaces.cli.on_terminal import CTRL_C, ENTER, Start
+from tests.interfaces.cli.remote import Both
+from tests.interfaces.cli.terminal import Terminal
+
+LONG = "A long answer with many words. " * 8
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
+    with ModelServer(Script(order="turns")) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "key-of-a-test")
+        monkeypatch.setenv("PERDURE_MODEL", "openai:scripted")
+        yield server
+
+
+def said(perdure: Terminal, *arguments: str, code: int = 0) -> Terminal:
+    assert perdure("chat", *arguments) == code
+    return perdure
+
+
+def asked(perdure: Terminal, *arguments: str, code: int = 0) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(said(perdure, *arguments, "--json", code=code).out)
+    return found
+
+
+def test_a_message_is_answered_and_the_conversation_continued(perdure: Terminal, server: ModelServer) -> None:
+    server.script.add(*(ScriptedAnswer(f"Answer {n}.") for n in (1, 2, 3)))
+    assert said(perdure, "Hello there").out == "Answer 1.\n"
+    first = asked(perdure, "--continue", "And more?")
+    assert (first["text"], first["waiting_for"]) == ("Answer 2.", "message")
+    again = asked(perdure, "--resume", first["goal_id"], "Third?")
+    assert (again["goal_id"], again["text"]) == (first["goal_id"], "Answer 3.")
+    fork = asked(perdure, "--fork", f"{first['goal_id']}@4", "Or?")
+    assert (fork["goal_id"] != first["goal_id"], fork["text"]) == (True, "Answer 2.")
+    assert first["goal_id"] in said(perdure, "--list").out
+
+
+def test_escapes_of_a_model_are_shown_as_text(perdure: Terminal, server: ModelServer) -> None:
+    server.script.add(ScriptedAnswer("\x1b[31mred\x1b]8;;http://evil\x07 <script>"))
+    shown = said(perdure, "Hello there").out
+    assert "\x1b" not in shown
+    assert "\\x1b[31mred" in shown
+
+
+def test_a_call_that_waits_for_approval_is_exit_5(perdure: Terminal, server: ModelServer) -> None:
+    server.script.add(ScriptedAnswer(calls=(ScriptedCall("exec", {"argv": ["true"]}),)))
+    assert asked(perdure, "Run it.", code=5)["waiting_for"] == "person"
+
+
+def test_a_model_that_does_not_answer_is_exit_8(perdure: Terminal, server: ModelServer) -> None:
+    server.script.add(ScriptedAnswer(status=401, message="The key is wrong."))
+    assert "perdure model login" in said(perdure, "Hello there", code=8).err
+
+
+def test_without_a_model_nothing_is_recorded(perdure: Terminal) -> None:
+    assert "No model is configured" in said(perdure, "Hello there", code=8).err
+    assert perdure.json("goal", "list")["goals"] == []
+
+
+def test_what_cannot_be_a_conversation_is_rejected(perdure: Terminal, server: ModelServer) -> None:
+    assert server.url
+    assert "There is no terminal" in said(perdure, code=2).err
+    assert "ID@SEQ" in said(perdure, "--fork", "x", "Hello there", code=2).err
+    assert "no conversation" in said(perdure, "--continue", "Hello there", code=3).err
+    assert said(perdure, "no-such-bot", "Hello there", code=3).err
+
+
+def test_a_server_answers_as_a_home_does(server: ModelServer, both: Both) -> None:
+    server.script.add(*(ScriptedAnswer(f"Answer {n}.") for n in (1, 2, 3)))
+    first = both.remote_json("chat", "Hello there")
+    assert first["text"] == "Answer 1."
+    assert both.remote_json("chat", "--continue", "More?")["text"] == "Answer 2."
+    fork = both.remote_json("chat", "--fork", f"{first['goal_id']}@4", "Or?")
+    assert (fork["goal_id"] != first["goal_id"], fork["text"]) == (True, "Answer 2.")
+
+
+def test_a_person_talks_stops_an_answer_approves_a_call_and_leaves(server: ModelServer, start: Start) -> None:
+    call = ScriptedCall("exec", {"argv": ["echo", "hello"]})
+    server.script.add(
+        ScriptedAnswer("# First\n\nHello **you**."),
+        ScriptedAnswer(LONG, hold_after=2),
+        ScriptedAnswer(calls=(call,)),
+        ScriptedAnswer("It said hello."),
+    )
+    program = start("chat")
+    program.until("assistant>")
+    program.press("Hello there", ENTER)
+    program.until("Hello you.")
+    program.press("More", ENTER)
+    program.until("A long")
+    program.press(CTRL_C)
+    program.until("(stopped)")
+    program.press("Run it.", ENTER)
+    program.until("allow? [y/n]")
+    program.press("y", ENTER)
+    program.until("It said hello.")
+    program.press("/nonsense", ENTER)
+    program.until("/help lists them")
+    program.press("/exit", ENTER)
+    code, shown, out = program.end()
+    assert (code, "perdure chat --resume" in shown + out) == (0, True)
