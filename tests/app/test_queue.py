@@ -183,7 +183,7 @@ async def test_a_goal_that_is_resumed_waits_too_with_its_limits_raised(p: Perdur
     ran = await p.goals.begin(NewGoal(new.text, new.mind, new.workdir, Limits(iterations=1)))
     goal_id = ran.state.goal_id
     async with at_work(p, most=0) as serving:
-        with pytest.raises(Invalid, match="lets it do nothing"):
+        with pytest.raises(Invalid, match="must exceed"):
             await serving.resume(goal_id, Limits(iterations=1))
         queued = await serving.resume(goal_id, Limits(iterations=9))
         assert (queued.status, queued.detail) == ("interrupted", QUEUED)
@@ -239,15 +239,16 @@ async def test_a_claim_skips_a_bounded_number_of_goals_and_reaches_those_behind_
 
 
 async def test_a_goal_whose_claim_was_not_confirmed_is_resumed_by_the_worker_that_owns_it(p: Perdure) -> None:
-    async with at_work(p) as serving:
-        left = await p.goals.enqueue(of_command("true"))
+    failed: list[str] = []
 
-        def fail() -> None:
-            raise Unavailable("The database does not answer.")
+    def fail() -> None:
+        failed.append("claim")
+        raise Unavailable("The database does not answer.")
 
+    async with at_work(p):
         with failpoints.armed("store.claim.after", fail):
-            serving.nudge()
-            await until(lambda: p.goals._runner.process.is_in_doubt)
+            left = await p.goals.enqueue(of_command("true"))  # from here on the worker may claim it at any moment
+            await until(lambda: bool(failed))
         await become(p, left.id, "done")
 
 
@@ -307,7 +308,7 @@ async def test_an_answer_through_either_of_two_servers_is_taken_at_once(p: Perdu
                 goal = goals[home is p]
                 await asks(home, goal.id, f"s{number}")
                 await home.goals.decide(goal.id, "answer", value="yes")
-                serving.nudge()
+                serving.poll_soon()
         for goal in goals:
             await become(p, goal.id, "done")
 
