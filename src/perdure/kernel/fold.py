@@ -100,7 +100,7 @@ class GoalState:
     governed: list[str] = field(default_factory=list)
     """The calls that a model decided, in the order of their events."""
     queued: dict[str, str] = field(default_factory=dict)
-    """The calls that wait for another call, by the id of that call."""
+    """The calls that wait for another call, by the id of that call; for a retried call, until its next attempt ends."""
     termination: Termination | None = None
     hold: Hold | None = None
     """Why the goal is not run automatically."""
@@ -346,9 +346,11 @@ def _open(state: GoalState, call: Call, event: Event) -> None:
         begun = _call_state(call, event.seq, event.timestamp_us, needs_approval=is_call, payload=shown)
     else:
         begun = _call_state(call, event.seq, event.timestamp_us)
-    if isinstance(call, ToolCall) and call.after is not None and call.after in state.open_calls:
-        state.queued[call.after] = call.call_id
-        begun = replace(begun, is_queued=True)
+    if isinstance(call, ToolCall):
+        _hold_behind_attempt(state, call)
+        if call.after is not None and call.after in state.open_calls:
+            state.queued[call.after] = call.call_id
+            begun = replace(begun, is_queued=True)
     state.calls[call.call_id] = state.open_calls[call.call_id] = begun
     if isinstance(call, Wait) and call.signal is not None:
         for signal in state.signals:
@@ -356,6 +358,14 @@ def _open(state: GoalState, call: Call, event: Event) -> None:
                 state.signals.remove(signal)
                 _end_wait(state, begun, signal, event)
                 return
+
+
+def _hold_behind_attempt(state: GoalState, call: ToolCall) -> None:
+    """Let the call that is queued behind a retried call wait for the attempt that follows it."""
+    if call.attempt == 1 or not state.queued:
+        return
+    for retried in [each for each in state.queued if state.calls[each].call.step == call.step]:
+        state.queued[call.call_id] = state.queued.pop(retried)
 
 
 def _signal(state: GoalState, signal: Signal, event: Event) -> None:
@@ -412,14 +422,15 @@ def _answer(state: GoalState, body: ToolOutput | OutcomeUnknown | Decision, even
         del state.open_calls[body.call_id]
         state.settled.append(body.call_id)
         state.steps += isinstance(after.call, ToolCall)
-        if state.queued:
+        if state.queued and not after.is_retried:
             _start_queued(state, body.call_id)
 
 
 def _decide(before: CallState, body: Decision, event: Event) -> CallState:
     if body.decision == "approve":
-        is_again = before.unknown is not None
-        return replace(before, decision=body, unknown=None, times_again=before.times_again + is_again)
+        times = before.times_again + (before.unknown is not None)
+        # Earlier commits began it even if the call before it was to be run again; it is approved when it begins.
+        return replace(before, decision=body, unknown=None, times_again=times, is_queued=False)
     return replace(before, decision=body, ended_us=event.timestamp_us, ended_seq=event.seq)
 
 

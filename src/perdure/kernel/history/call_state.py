@@ -17,7 +17,7 @@ class CallState:
     needs_approval: bool = False
     """Whether a model decided the call, so that the policy or a person must approve it before it begins."""
     is_queued: bool = False
-    """Whether the call that it must follow is still open."""
+    """Whether the call that it must follow is still open, or is to be run again."""
     outcome: ToolOutput | None = None
     unknown: OutcomeUnknown | None = None
     decision: Decision | None = None
@@ -34,6 +34,11 @@ class CallState:
     @property
     def is_open(self) -> bool:
         return self.outcome is None and self.signal is None and not self._is_decided
+
+    @property
+    def is_retried(self) -> bool:
+        """Whether a person had it run again as another attempt, which settles what waits for it."""
+        return self.decision is not None and self.decision.decision == "retry"
 
     @property
     def awaits_approval(self) -> bool:

@@ -53,7 +53,7 @@ def attempts_to_make(state: GoalState) -> Sequence[ToolCall]:
 
     The person who decided it has seen the call: it needs no other approval.
     """
-    retried = [call for call in state.calls.values() if call.decision and call.decision.decision == "retry"]
+    retried = [call for call in state.calls.values() if call.is_retried]
     return [
         replace(call.call, call_id=_next_id(call), attempt=call.call.attempt + 1, by="person", after=None)
         for call in retried
