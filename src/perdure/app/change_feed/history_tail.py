@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from perdure.kernel.events import Event
 from perdure.kernel.ports import StateStore, Summary
 
-PAGE_BYTES = 1 << 18
-"""The maximum size of a page of a history, unless a single event is larger."""
+PAGE_BYTES = 1 << 17
+"""The maximum size of a page of a history, unless a single event is larger.
+
+A follower that stops reading keeps one page in memory, whatever the length of the history.
+"""
 _CHECK_S = 30.0
 """The interval of checks that a goal without changes still exists."""
 

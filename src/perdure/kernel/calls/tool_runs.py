@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from perdure import failpoints
-from perdure.errors import PerdureError
+from perdure.errors import InternalError, PerdureError
 from perdure.kernel.deciding.admission import tool_for
 from perdure.kernel.events import Body, Happened, OutcomeUnknown, ToolCall, ToolError, ToolOutput
 from perdure.kernel.history.frozen import constructor
@@ -105,7 +105,7 @@ class ToolRuns:
 
     def failure(self, call: ToolCall, error: Exception) -> ToolOutput:
         """Return the outcome of a failed call. Without an intent, the outcome also names the step."""
-        reason = ToolError("internal", describe(error))
+        reason = ToolError(InternalError.code, describe(error))
         if isinstance(error, PerdureError):
             reason = ToolError(error.code, error.detail)
         if call.call_id in self._journal.state.calls:
