@@ -19,6 +19,7 @@ from perdure.kernel.events import (
     Limits,
     MindSpec,
     OutcomeUnknown,
+    ParentCall,
     Termination,
     ToolCall,
     ToolError,
@@ -38,16 +39,21 @@ FLOW = MindSpec("flow", flow="f", at="m:f")
 COMMAND = MindSpec("command")
 
 
-def state_of(*bodies: Body, mind: MindSpec = COMMAND, limits: Limits | None = None) -> GoalState:
-    begun = GoalBegun("g", mind, workdir="/w", limits=limits or Limits())
+def state_of(
+    *bodies: Body, mind: MindSpec = COMMAND, limits: Limits | None = None, parent: ParentCall | None = None
+) -> GoalState:
+    begun = GoalBegun("g", mind, workdir="/w", limits=limits or Limits(), parent=parent)
     state = fold([seal(begun, Head("g"), event_id="e", iteration=0, timestamp_us=NOW_US)])
     for body in bodies:
         apply(state, seal(body, state.head, event_id="e", iteration=1, timestamp_us=NOW_US))
     return state
 
 
-def after(state: GoalState, *, queue: str = "cli", is_running: bool = False) -> list[NextCommand]:
-    return [*next_commands(summarise(state, queue=queue), state, is_running=is_running, now_us=NOW_US)]
+def after(
+    state: GoalState, *, queue: str = "cli", start_key: str | None = None, is_running: bool = False
+) -> list[NextCommand]:
+    row = summarise(state, queue=queue, start_key=start_key)
+    return [*next_commands(row, state, is_running=is_running, now_us=NOW_US)]
 
 
 def commands(state: GoalState, **given: Any) -> list[str]:
@@ -165,6 +171,23 @@ def test_an_answer_does_not_resume_a_goal_that_others_run() -> None:
 def test_a_script_is_run_again_after_the_answer() -> None:
     found = commands(state_of(Ask("a.1", "a", "?"), mind=SCRIPT))
     assert found == ["perdure goal answer g ANSWER", "python '/a b/s.py'"]
+
+
+@pytest.mark.parametrize(
+    ("given", "is_found"), [({}, False), ({"start_key": "k"}, True), ({"queue": "app.shop"}, True)]
+)
+def test_a_goal_that_its_script_would_start_again_names_the_call_that_resumes_it(
+    given: dict[str, Any], is_found: bool
+) -> None:
+    for body in (Ask("a.1", "a", "?"), Termination("failed")):
+        why = after(state_of(body, mind=SCRIPT), **given)[-1].why
+        assert ("starts another goal" in why) is not is_found
+        assert ("`await p.goals.resume('g')` in the script resumes this one." in why) is not is_found
+
+
+def test_a_child_of_a_script_is_found_by_its_parent() -> None:
+    state = state_of(Ask("a.1", "a", "?"), mind=SCRIPT, parent=ParentCall("g0", "/a#0.1"))
+    assert after(state)[-1].why == "Then resume the goal. Its flow is defined in this script."
 
 
 def test_a_script_is_run_again_with_its_arguments() -> None:

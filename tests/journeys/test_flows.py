@@ -169,9 +169,14 @@ def test_a_flow_of_a_script_is_gone_on_with_by_the_script_and_every_command_says
     assert "ANSWER\n" in shown
     assert "--resume" not in shown
     offered = f"Its flow is defined in this script.\n  python {script}\n"
+    assert offered in waits.stderr
     assert shown.endswith(offered)
     assert perdure("goal", "answer", goal, "well").stdout.endswith(offered)
     assert perdure("goal", "show", goal).stdout.endswith(offered)
+    without_key = work / "without_key.py"
+    without_key.write_text(script.read_text().replace(".options(key='a')", ""))
+    waits = subprocess.run([sys.executable, str(without_key)], check=False, capture_output=True, text=True)
+    assert f"`await p.goals.resume('{beside.goal()['id']}')` in the script resumes this one." in waits.stderr
     moved = script.rename(work / "moved.py")
     done = subprocess.run([sys.executable, str(moved)], check=True, capture_output=True, text=True)
     assert done.stdout == "well\n", "the key is the same wherever the script is"

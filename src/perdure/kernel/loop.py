@@ -44,6 +44,8 @@ class RunResult:
     state: GoalState
     queue: str
     """The queue that the goal is in."""
+    start_key: str | None = None
+    """The start key that finds the goal, if it has one."""
     is_recorded: bool = False
     """Whether the goal had ended before, so that no call was run."""
     next_goals: Sequence[Any] = ()
@@ -142,7 +144,7 @@ class Loop:
                 await self.journal.commit_opening()  # only after the mind has accepted the history
                 self.journal.record(*opening)
                 if is_resumed and await self._recover():
-                    return RunResult("interrupted", self.state, self.journal.queue)
+                    return self._result("interrupted")
             return await self._run()
         except LeaseLost:
             raise Unavailable(
@@ -181,7 +183,7 @@ class Loop:
             self.journal.is_due_if_left = self._is_due_if_left()
             done = await self.journal.commit(release=outcome is not None)
             if self.journal.is_released():
-                return RunResult(outcome or "ended", self.state, self.journal.queue)
+                return self._result(outcome or "ended")
             if self._has_posts or done.inbox_waiting:  # before anything begins: it may be a cancel
                 self._has_posts = False
                 await self._record_news()
@@ -196,7 +198,10 @@ class Loop:
                     await self._wait(wake_us)
                     await self._record_news()
                 self._collect_unless_posted()
-        return RunResult("ended", self.state, self.journal.queue)
+        return self._result("ended")
+
+    def _result(self, outcome: Outcome) -> RunResult:
+        return RunResult(outcome, self.state, self.journal.queue, self.journal.start_key)
 
     def _is_due_if_left(self) -> bool:
         """Return whether a waiting goal must be run again if this process dies.

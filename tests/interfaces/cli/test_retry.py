@@ -162,7 +162,8 @@ def test_a_flow_of_a_script_is_reopened_and_the_script_named(
     goal = asyncio.run(fail())
     monkeypatch.delitem(registry._FLOWS, path)
     assert perdure("goal", "retry", goal) == 0
-    assert perdure.out.endswith("Its flow is defined in this script.\n  python /srv/print.py\n")
+    resumed = f"`await p.goals.resume('{goal}')` in the script resumes this one."
+    assert perdure.out.endswith(f"the script starts another goal. {resumed}\n  python /srv/print.py\n")
     assert perdure.json("goal", "show", goal)["status"] == "interrupted"
     assert perdure("goal", "fork", goal, "--at", "1") == 0
     said, command = perdure.out.splitlines()[1:]

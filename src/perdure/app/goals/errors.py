@@ -112,7 +112,11 @@ def _deadlines(state: GoalState) -> dict[str, str]:
 
 def _wait_below(child: GoalView) -> GoalWaiting | None:
     """Return the wait of a child, to be reported for its parent."""
-    return None if child.state is None else wait_of(RunResult("waiting", child.state, child.summary.queue))
+    return (
+        None
+        if child.state is None
+        else wait_of(RunResult("waiting", child.state, child.summary.queue, child.summary.start_key))
+    )
 
 
 def _moment(us: int) -> datetime:
@@ -124,7 +128,7 @@ def _detail(end: Termination) -> str | None:
 
 
 def _next(result: RunResult, home: Path | None, now_us: int | None = None) -> list[NextCommand]:
-    row = summarise(result.state, queue=result.queue)
+    row = summarise(result.state, start_key=result.start_key, queue=result.queue)
     own = next_commands(row, result.state, now_us=now_us, children=result.child_effects)
     below = [command for child in result.next_goals for command in child.next]
     commands = [*own, *below] if result.state.termination is not None else below or own

@@ -122,7 +122,8 @@ class GoalRuns(GoalLists, ABC):
             goal_id = summary.goal_id
             state = await self.state(goal_id) if summary.is_final else None
             if state is not None and state.termination is not None:  # else it was reopened between the two reads
-                return await self.children.with_waits(RunResult("ended", state, summary.queue, is_recorded=True))
+                ended = RunResult("ended", state, summary.queue, summary.start_key, is_recorded=True)
+                return await self.children.with_waits(ended)
             with suppress(Ended):  # another worker ended it after the first read
                 result = await self._runner.resume_run(
                     goal_id, options or RunOptions(queue=self._queue), limits or Limits()
@@ -134,8 +135,8 @@ class GoalRuns(GoalLists, ABC):
 
         Raises: NotFound; Damaged.
         """
-        result = RunResult(outcome, await self.state(goal_id), (await self._whole(goal_id)).queue)
-        return await self.children.with_waits(result)
+        state, row = await self.state(goal_id), await self._whole(goal_id)
+        return await self.children.with_waits(RunResult(outcome, state, row.queue, row.start_key))
 
     async def enqueue(self, new: "NewGoal", *, queue: str = "server") -> GoalView:
         """Store a new goal for the workers of a queue, which run it when they have room.

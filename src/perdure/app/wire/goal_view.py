@@ -71,14 +71,22 @@ class GoalView:
     def of_state(cls, state: GoalState, *, is_running: bool = False, row: Summary) -> "GoalView": ...
     @overload
     @classmethod
-    def of_state(cls, state: GoalState, *, is_running: bool = False, queue: str) -> "GoalView": ...
+    def of_state(
+        cls, state: GoalState, *, is_running: bool = False, queue: str, start_key: str | None = None
+    ) -> "GoalView": ...
     @classmethod
     def of_state(
-        cls, state: GoalState, *, is_running: bool = False, row: Summary | None = None, queue: str = ""
+        cls,
+        state: GoalState,
+        *,
+        is_running: bool = False,
+        row: Summary | None = None,
+        queue: str = "",
+        start_key: str | None = None,
     ) -> "GoalView":
-        """Return the view of a folded history; its row, or at least its queue, is not part of the events."""
+        """Return the view of a folded history; its row, or its queue and start key, are not part of the events."""
         if row is None:
-            summary = summarise(state, queue=queue)
+            summary = summarise(state, start_key=start_key, queue=queue)
         else:
             summary = summarise(state, start_key=row.start_key, queue=row.queue, deaths=row.deaths)
         return cls(summary, is_running=is_running, termination=state.termination, state=state)

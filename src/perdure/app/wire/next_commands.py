@@ -161,7 +161,7 @@ def _of_waiting(goal: Summary, state: GoalState | None, waits_for: str | None) -
     if state is None:
         yield _show(goal, f"It waits for a {waits_for}. Show what it waits for, and the commands for that.")
     elif waits_for in ("person", "signal") and is_of_script(state.begun.mind):
-        yield _run_script(state, "Then resume the goal.")
+        yield _run_script(goal, state, "Then resume the goal.")
 
 
 def _of_model(goal: Summary, state: GoalState | None, now_us: int) -> Iterator[NextCommand]:
@@ -242,20 +242,29 @@ def _asks_several(state: GoalState) -> bool:
 
 def _resume(goal: Summary, state: GoalState | None, why: str) -> NextCommand:
     if state is not None and is_of_script(state.begun.mind):
-        return _run_script(state, why)
+        return _run_script(goal, state, why)
     return NextCommand(_perdure("goal", "resume", goal.goal_id), why)
 
 
-def _run_script(state: GoalState, why: str) -> NextCommand:
+def _run_script(goal: Summary, state: GoalState, why: str) -> NextCommand:
     """Return the command that runs the script of a flow; if it is unknown, explain what to run."""
     command = script_command(state.begun)
     if command is None:
         return NextCommand(_perdure("goal", "show", state.goal_id), f"{why} To continue, {run_again(state.begun)}.")
-    defined = "Its flow is defined in this script"
-    if state.begun.forked_from is None:
-        return NextCommand(command, f"{why} {defined}.")
-    resumed = f"`await p.goals.resume({state.goal_id!r})` in the script resumes this fork."
-    return NextCommand(command, f"{why} {defined}, which finds a goal by its start key. {resumed}")
+    return NextCommand(command, f"{why} Its flow is defined in this script{_how_script_finds(goal)}.")
+
+
+def _how_script_finds(goal: Summary) -> str:
+    """Return a clause about a goal that its script does not find when it is run again; empty for all others.
+
+    The start key finds a goal; an application finds its own goals, and a parent its children.
+    """
+    resumed = f"`await p.goals.resume({goal.goal_id!r})` in the script resumes this"
+    if goal.forked_from is not None:
+        return f", which finds a goal by its start key. {resumed} fork"
+    if goal.start_key is None and goal.queue == "cli" and goal.parent is None:
+        return f". The goal has no start key: run again, the script starts another goal. {resumed} one"
+    return ""
 
 
 def _why_held(goal: Summary, state: GoalState | None) -> str:
@@ -363,7 +372,7 @@ def _after_failure(goal: Summary, state: GoalState, children: ChildEffects | Non
         return
     yield _retry(goal, _why_retried(state, planned))
     if is_of_script(state.begun.mind):
-        yield _run_script(state, "Then run the goal.")
+        yield _run_script(goal, state, "Then run the goal.")
 
 
 def _after_cancel(goal: Summary, state: GoalState | None, children: ChildEffects | None) -> NextCommand:

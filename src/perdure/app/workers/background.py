@@ -276,7 +276,8 @@ class BackgroundRuns:
         if begun.done():
             return replace(begun.result(), is_running=not task.done())
         if task.done():
-            return GoalView.of_state(task.result().state, queue=task.result().queue)
+            ended = task.result()
+            return GoalView.of_state(ended.state, queue=ended.queue, start_key=ended.start_key)
         if run.goal_id:
             return await self._goals.find(run.goal_id)
         task.cancel()
@@ -294,13 +295,13 @@ class BackgroundRuns:
             def stored(_events: Sequence[Event], state: GoalState) -> None:
                 if not run.is_stored:
                     run.is_stored = True
-                    on_begun(GoalView.of_state(state, queue=loop.journal.queue))
+                    on_begun(GoalView.of_state(state, queue=loop.journal.queue, start_key=loop.journal.start_key))
 
             run.loop, run.goal_id = loop, loop.journal.goal_id
             if self._is_closing:
                 loop.stop()
             if run.is_stored:
-                on_begun(GoalView.of_state(loop.state, queue=loop.journal.queue))
+                on_begun(GoalView.of_state(loop.state, queue=loop.journal.queue, start_key=loop.journal.start_key))
             else:
                 loop.journal.listen(stored)
 

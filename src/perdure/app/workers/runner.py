@@ -125,7 +125,7 @@ class Runner:
         async with owned as (worker, journal):
             if options.is_automatic and await self._hold(journal):
                 outcome: Outcome = "waiting" if journal.state.termination is None else "ended"
-                return RunResult(outcome, journal.state, journal.queue)
+                return RunResult(outcome, journal.state, journal.queue, journal.start_key)
             journal.record(*release(journal.state), *raised(journal.state, limits))
             return await self._resume(journal, worker, options)
 
@@ -159,7 +159,7 @@ class Runner:
         async with self._reopening(goal_id, queue, None, again) as (_, journal):
             await journal.commit_opening()
             await self._drain(journal)
-            return RunResult("interrupted", journal.state, journal.queue)
+            return RunResult("interrupted", journal.state, journal.queue, journal.start_key)
 
     @asynccontextmanager
     async def _owning(
@@ -228,7 +228,7 @@ class Runner:
                 journal.record(*release(journal.state))
             journal.record(*raised(journal.state, limits or Limits()))
             await self._drain(journal)
-            return GoalView.of_state(journal.state, queue=journal.queue)
+            return GoalView.of_state(journal.state, queue=journal.queue, start_key=journal.start_key)
 
     async def claim_next(
         self, queues: Collection[str], *, skip: Mapping[str, int], after: str | None

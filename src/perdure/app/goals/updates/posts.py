@@ -140,4 +140,7 @@ async def clean_up(goal: GoalView, resume: Callable[[str], Awaitable[RunResult]]
         return None  # a worker has claimed it meanwhile, and runs the cleanup
     except PerdureError as error:
         return replace(goal, note=f"{CLEANING_UP} That is not possible here: {error.detail}")
-    return replace(GoalView.of_state(result.state, queue=result.queue), termination=result.state.termination)
+    return replace(
+        GoalView.of_state(result.state, queue=result.queue, start_key=result.start_key),
+        termination=result.state.termination,
+    )

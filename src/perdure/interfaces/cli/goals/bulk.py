@@ -97,7 +97,7 @@ def retry_verb(reason: str | None = None, policy: PolicySpec | None = None) -> V
     async def retry_one(goals: Goals, goal: GoalView) -> GoalView:
         with in_folder_of(goal.summary):
             result = await goals.reopen(goal.id, RunOptions(parks_for_person=True), reason=reason, policy=policy)
-        return GoalView.of_state(result.state, queue=result.queue)
+        return GoalView.of_state(result.state, queue=result.queue, start_key=result.start_key)
 
     return Verb("retry", "retried", ("failed",), retry_one, is_run=True)
 

@@ -122,7 +122,7 @@ class _Resuming:
             return DueGoal(view, error.detail, is_bad=True) if now is None else DueGoal(now, TAKEN)
         except PerdureError as error:
             return DueGoal(view, error.detail, is_bad=True)
-        now = GoalView.of_state(result.state, queue=result.queue)
+        now = GoalView.of_state(result.state, queue=result.queue, start_key=result.start_key)
         if now.summary.waiting_for == "hold":
             resume = exact(self.options, "goal", "resume", now.id)
             return DueGoal(now, f"{now.detail} Find the cause, then: {resume}", is_held=True)

@@ -137,7 +137,7 @@ class RunUi:
         """
         state = result.state
         seen = replace(
-            GoalView.of_state(state, queue=result.queue),
+            GoalView.of_state(state, queue=result.queue, start_key=result.start_key),
             next_goals=result.next_goals,
             child_effects=result.child_effects,
         )
