@@ -4,6 +4,7 @@ A child may die at a fail-point as a power cut would make it: by SIGKILL, with n
 """
 
 import asyncio
+import functools
 import multiprocessing
 import os
 import signal
@@ -12,11 +13,13 @@ import sys
 from collections.abc import Callable, Coroutine
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from multiprocessing.forkserver import ensure_running
+from pathlib import Path
 from typing import Any
 
 from perdure import failpoints
 
 _TIMEOUT_S = 60
+_ROOT = Path(__file__).parents[1]
 
 
 MODEL_VARIABLES = (
@@ -26,17 +29,24 @@ MODEL_VARIABLES = (
 """The variables that connect models. Interviews offer what they name."""
 
 
+@functools.cache
 def context() -> ForkServerContext:
-    """The way children are made.
+    """The way children are made; the first call starts the warm parent.
 
-    The warm parent keeps the environment of the test that happens to start it, so it is started without models.
+    The warm parent keeps the environment of the test that happens to start it, so it is started without models,
+    and in the folder of the project: Python 3.11 looks for what it preloads in the current folder, and ignores what it
+    does not find there.
     """
     forkserver = multiprocessing.get_context("forkserver")
     forkserver.set_forkserver_preload(["tests.warm"])
     models = {name: os.environ.pop(name) for name in MODEL_VARIABLES if name in os.environ}
+    current = os.open(".", os.O_RDONLY)
+    os.chdir(_ROOT)
     try:
         ensure_running()
     finally:
+        os.fchdir(current)
+        os.close(current)
         os.environ.update(models)
     return forkserver
 
