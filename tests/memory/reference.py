@@ -83,12 +83,18 @@ def reasons(record: Record, asked: Record) -> tuple[list[Record], int]:
         best = max(best, overlap)
         if overlap:
             why.append({"kind": "path", "value": path})
-    if asked.get("sha") and record.get("sha") == asked["sha"]:
-        why.append({"kind": "sha", "value": asked["sha"]})
+    if asked.get("sha") and is_of_commit(text(record.get("sha")), asked["sha"]):
+        why.append({"kind": "sha", "value": record["sha"]})
     number = asked.get("pr_number")
     if number is not None and type(record.get("pr_number")) is int and record["pr_number"] == number:
         why.append({"kind": "pr", "value": str(number)})
     return why, best
+
+
+def is_of_commit(one: str, other: str) -> bool:
+    """Equal, or hexadecimal, with at least seven characters each and one the beginning of the other."""
+    is_hex = all(len(each) >= 7 and all(char in "0123456789abcdef" for char in each.lower()) for each in (one, other))
+    return one == other or (is_hex and (one.lower().startswith(other.lower()) or other.lower().startswith(one.lower())))
 
 
 def overlap_of(one: str, other: str) -> int:

@@ -71,6 +71,28 @@ def test_every_reason_is_told(memory: Memory) -> None:
     ]
 
 
+COMMIT = "0a1b2c3d4e5f60718293a4b5c6d7e8f901234567"
+
+
+@pytest.mark.parametrize(
+    ("stored", "asked", "is_found"),
+    [
+        (COMMIT, COMMIT, True),
+        (COMMIT, COMMIT[:7], True),
+        (COMMIT, COMMIT[:12].upper(), True),
+        (COMMIT[:9], COMMIT, True),
+        (COMMIT, COMMIT[:7] + "0", False),
+        (COMMIT, COMMIT[:6], False),
+        ("r1234", "r1234", True),
+        ("r12345678", "r1234567", False),
+    ],
+)
+def test_seven_characters_of_a_commit_find_its_records(memory: Memory, stored: str, asked: str, is_found: bool) -> None:
+    put(memory, {"id": "a", "sha": stored, "title": "one"}, {"id": "b", "sha": "f" * 40, "title": "another"})
+    found = [(match["record"]["id"], match["why"]) for match in ask(memory, sha=asked)["matches"]]
+    assert found == ([("a", [{"kind": "sha", "value": stored}])] if is_found else [])
+
+
 @pytest.mark.parametrize(
     ("asked", "found"),
     [

@@ -179,6 +179,9 @@ async def test_records_are_found_by_type_and_repository_and_no_more_than_asked_f
     assert {match["record"]["repo"] for match in found} == {"shop-1"}
     (related,) = (await memory.related(sha="abc"))["matches"]
     assert related["record"]["type"] == "fact"
+    await memory.add({"type": "revert", "title": "prices", "sha": "0a1b2c3d4e5f60718293a4b5c6d7e8f901234567"})
+    (related,) = (await memory.related(sha="0a1b2c3d"))["matches"]
+    assert related["record"]["type"] == "revert"
     assert len((await memory.related(paths=["src/cart.py", "other"], limit=3))["matches"]) == 3
     assert (await memory.related(text="nothing of the kind"))["matches"] == []
     assert await memory.related() == {"matches": [], "truncated": False}
@@ -213,9 +216,9 @@ async def test_a_page_of_related_records_says_how_many_more_match(plain: Served)
 
 
 async def walked(plain: Served, path: str) -> list[list[str]]:
-    """Follow the links to the next page, and return the titles on each."""
+    """Follow the links to the next page, and return the titles on each; a busy machine has time for all of them."""
     pages = []
-    url: str | None = f"{plain.server.url}/api/v1{path}"
+    url: str | None = f"{plain.server.url}/api/v1{path}&budget_ms=10000"
     while url is not None:
         answer = (await plain.http.get(url)).json()
         pages.append([match["record"]["title"] for match in answer["data"]])

@@ -40,7 +40,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _APPLICATION = 0x50524D58
-_VERSION = 4
+_VERSION = 5
 _WAIT_S = 0.5
 _LENGTH_BITS = 8
 _LONGEST = (1 << _LENGTH_BITS) - 1

@@ -1,5 +1,6 @@
 """The terms that a record is found by. Extraction accepts any record and never fails."""
 
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from hashlib import blake2b
@@ -37,6 +38,9 @@ _MOST_PATHS = 1000
 _DEEPEST = 1024
 """The directories of a longer path are not indexed; it is found as a whole."""
 _CACHED = 512
+_COMMIT = re.compile(r"[0-9a-f]{7,64}")
+_BEGINNING = 7
+"""Commits are indexed by this many characters, so that a short id finds a whole one, and the other way round."""
 
 
 class IndexEntry(NamedTuple):
@@ -60,7 +64,7 @@ class IndexEntry(NamedTuple):
         if self.fingerprint:
             found.add(term("fingerprint", self.fingerprint))
         if self.sha:
-            found.add(term("sha", self.sha))
+            found.add(term_of_commit(self.sha))
         if self.key:
             found.add(term("key", self.key))
         if self.pr_number is not None:
@@ -128,6 +132,20 @@ def directories(path: str) -> Iterator[str]:
 def term(kind: Kind, value: str) -> int:
     """Return the digest that a value is indexed by. Collisions are rare, and are noticed when the record is read."""
     return int.from_bytes(blake2b(f"{kind}\0{value}".encode(), digest_size=8).digest(), signed=True)
+
+
+def term_of_commit(sha: str) -> int:
+    """Return the term of a commit: that of the beginning of its id, else of the whole text."""
+    name = sha.lower()
+    return term("sha", name[:_BEGINNING] if _COMMIT.fullmatch(name) else sha)
+
+
+def is_same_commit(one: str, other: str) -> bool:
+    """Return whether two texts are equal, or ids of a commit of which one is the beginning of the other."""
+    if one == other:
+        return True
+    short, long = sorted((one.lower(), other.lower()), key=len)
+    return _COMMIT.fullmatch(short) is not None and _COMMIT.fullmatch(long) is not None and long.startswith(short)
 
 
 def _path_terms(path: str) -> tuple[int, ...]:

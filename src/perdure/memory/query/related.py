@@ -8,7 +8,7 @@ from typing import Any
 
 from perdure.memory.arguments import fingerprint_of, number_of, paths_of, word_of
 from perdure.memory.index.rows import OutOfTime, Row
-from perdure.memory.index.terms import IndexEntry, directories, place, term
+from perdure.memory.index.terms import IndexEntry, directories, is_same_commit, place, term, term_of_commit
 from perdure.memory.index.view import View
 from perdure.memory.index.words import terms_of
 from perdure.memory.normalise import INGESTED_TYPES, repository_path
@@ -56,7 +56,7 @@ class RelatedQuery:
         if self.fingerprint:
             found[term("fingerprint", self.fingerprint)] = 0
         if self.sha:
-            found[term("sha", self.sha)] = 0
+            found[term_of_commit(self.sha)] = 0
         if self.pr_number is not None:
             found[term("pr", str(self.pr_number))] = 0
         return found
@@ -277,7 +277,7 @@ def reasons(entry: IndexEntry, asked: RelatedQuery) -> tuple[int, list[JsonObjec
         best = max(best, overlap)
         if overlap:
             why.append({"kind": "path", "value": path})
-    if asked.sha and entry.sha == asked.sha:
+    if asked.sha and entry.sha and is_same_commit(entry.sha, asked.sha):
         why.append({"kind": "sha", "value": entry.sha})
     if asked.pr_number is not None and entry.pr_number == asked.pr_number:
         why.append({"kind": "pr", "value": str(entry.pr_number)})

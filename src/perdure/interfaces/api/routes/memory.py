@@ -42,7 +42,9 @@ Text = Annotated[
     str, Query(min_length=1, max_length=10_000, description="Words to find; they are not interpreted as search syntax.")
 ]
 Repo = Annotated[str | None, Query(max_length=500, description="Records of this repository, or of none.")]
-Sha = Annotated[str, Query(min_length=1, max_length=200)]
+Sha = Annotated[
+    str, Query(min_length=1, max_length=200, description="A commit: its id, or at least seven characters of it.")
+]
 Type = Annotated[str, Query(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 Path = Annotated[str, Query(min_length=1, max_length=4096)]
 Source = Annotated[str | None, Query(max_length=1000, description="Records of this source.")]
