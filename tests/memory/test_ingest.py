@@ -11,6 +11,7 @@ from perdure.memory.ingest.goals import Ending, goal_outcome
 from perdure.memory.ingest.junit import LARGEST_BYTES, junit
 from perdure.memory.ingest.report import Found, store
 from perdure.memory.ingest.revert import reverts
+from perdure.memory.memory import Memory
 from perdure.memory.normalise import normalised
 from tests.memory.repositories import GitRepository, repository
 
@@ -239,6 +240,39 @@ def test_the_same_source_read_again_adds_nothing(tmp_path: Path, repository: Git
         found = junit(report(tmp_path, FAILED))
         found.extend(reverts(repository.folder, since_s=0, limit=5))
         assert store(found, shelf) == {**expected, "forgotten": 0, "skipped": 0, "errors": []}
+
+
+def test_a_revert_that_was_stored_without_paths_gets_them_once(tmp_path: Path, repository: GitRepository) -> None:
+    repository.commit("zero", a_py="0")
+    bad = repository.commit("Cache prices", src__cart_py="1")
+    repository.git("revert", "--no-edit", bad)
+    memory, found = Memory(tmp_path / "memory"), reverts(repository.folder, since_s=0, limit=9, repo="acme/shop")
+    (whole,) = found.records
+    memory.add({key: value for key, value in whole.items() if key != "paths"})
+    assert memory.related(paths=["src/cart.py"], retention_days=36500)["matches"] == []
+    assert store(found, memory)["added"] == 1
+    (match,) = memory.related(paths=["src/cart.py"], retention_days=36500)["matches"]
+    assert (match["record"]["supersedes"], match["record"]["metadata"]) == ([whole["id"]], whole["metadata"])
+    assert match["record"]["timestamp"] == normalised(whole, 0)["timestamp"]
+    memory.compact(retention_days=36500)
+    report = store(found, memory)
+    assert (report["added"], report["duplicates"]) == (0, 1)
+    memory.close()
+
+
+def test_a_revert_that_was_updated_or_forgotten_is_not_completed(tmp_path: Path, repository: GitRepository) -> None:
+    repository.commit("zero", a_py="0")
+    for name in ("b", "c"):
+        repository.git("revert", "--no-edit", repository.commit(f"Add {name}", **{f"{name}_py": "1"}))
+    memory, found = Memory(tmp_path / "memory"), reverts(repository.folder, since_s=0, limit=9, repo="acme/shop")
+    updated, forgotten = found.records
+    memory.add_many([{**record, "paths": []} for record in found.records])
+    memory.update(updated["id"], {"title": "Known"})
+    memory.forget(forgotten["id"])
+    report = store(found, memory)
+    assert (report["added"], report["duplicates"], report["forgotten"]) == (0, 1, 1)
+    assert [record["title"] for record in memory.list()["records"]] == ["Known"]
+    memory.close()
 
 
 def test_a_record_that_is_invalid_keeps_no_other_from_being_stored() -> None:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from perdure.memory.dedupe import dedupe_key
 from perdure.memory.index.ids import id_conflict, is_same
 from perdure.memory.log.lines import line_of
-from perdure.memory.normalise import normalised
+from perdure.memory.normalise import INGESTED_TYPES, normalised
 from perdure.memory.record import JsonObject
 
 
@@ -32,6 +32,8 @@ class Batch:
         """The ids that callers chose."""
         self.keys = {new.key for new in self.new_records} if dedupe else set[bytes]()
         self.answers: list[JsonObject] = []
+        self.with_paths: dict[int, JsonObject] = {}
+        """The records whose stored form lacks the paths that they have, by their place in the batch."""
         self._skip_taken = skip_taken
 
     def all_added(self) -> list[JsonObject]:
@@ -50,12 +52,15 @@ class Batch:
         chosen: list[bytes] = []
         conflicts: dict[int, str] = {}
         self.answers = []
+        self.with_paths = {}
         for number, new in enumerate(self.new_records, 1):
             name = new.record["id"]
             if new.has_own_id and name in held:
                 there = held[name]
                 if not self._skip_taken and (there is None or not is_same(new.record, there, is_dated=new.is_dated)):
                     conflicts[number if len(self.new_records) > 1 else 0] = name
+                elif there is not None and _lacks_paths(there, new.record):
+                    self.with_paths[number - 1] = new.record
                 self.answers.append(_forgotten(name) if there is None else _duplicate(name))
             elif new.key in known:
                 self.answers.append(_duplicate(known[new.key]))
@@ -74,6 +79,11 @@ def _new(record: Mapping[str, Any], arrival_ms: int) -> _NewRecord:
     found = normalised(record, arrival_ms)
     has_own_id, is_dated = (record.get(key) is not None for key in ("id", "timestamp"))
     return _NewRecord(found, line_of(found, arrival_ms), has_own_id, is_dated, dedupe_key(found))
+
+
+def _lacks_paths(there: JsonObject, new: JsonObject) -> bool:
+    """Return whether a report was stored without paths, for example of a shallow clone, and now has some."""
+    return there.get("type") in INGESTED_TYPES and not there.get("paths") and bool(new.get("paths"))
 
 
 def _added(new: _NewRecord) -> JsonObject:

@@ -41,7 +41,7 @@ from perdure.memory.query.related import related_query
 from perdure.memory.query.search import SearchQuery
 from perdure.memory.query.search import search as find_text
 from perdure.memory.record import JsonObject
-from perdure.memory.updating import update
+from perdure.memory.updating import complete, update
 
 _DAY_MS = 24 * 60 * 60 * 1000
 _SHORTEST_BEGINNING = 6
@@ -87,7 +87,8 @@ class Memory:
 
         A record whose id is taken is a duplicate when its content is equal, whatever its age; otherwise the batch is
         rejected, as it is for the id of a forgotten record. With `skip_taken`, a taken id always counts as a
-        duplicate, and a forgotten record is not added again.
+        duplicate, and a forgotten record is not added again; a report that was stored without paths gets those of its
+        repetition, by a record that supersedes it.
 
         Raises: what `add` raises.
         """
@@ -107,6 +108,9 @@ class Memory:
         self._log.append_chosen(choose)
         if max(self._recent.read_bytes, self._taken.read_bytes) > LONG_BYTES:
             self._index.catch_up(at_most=_STEP_BYTES)
+        for place, record in batch.with_paths.items():
+            if (new_id := complete(self._log, self._index, record)) is not None:
+                batch.answers[place] = {"added": True, "id": new_id}
         return batch.answers
 
     def _prepare(self, batch: Batch) -> None:
@@ -128,7 +132,8 @@ class Memory:
     ) -> JsonObject:
         """Find related records, sorted by severity, then newest first, then by overlap of paths, then by id.
 
-        A record matches when it has the fingerprint, the commit or the pull request, or a path that equals one of the
+        A record matches when it has the fingerprint, the commit (by at least seven characters of its id) or the pull
+        request, or a path that equals one of the
         paths (overlap 2), lies within one or contains one (overlap 1); the best overlap counts. A text keeps only
         records with all of its words, except very common words; given alone, it is the only criterion. Without a
         criterion nothing matches.

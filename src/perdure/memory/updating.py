@@ -66,7 +66,28 @@ def update(log: Log, index: Index, name: str, changes: Mapping[str, Any]) -> Jso
             return {"added": False, "reason": "unchanged", "existing_id": current.ids[0]}
         if _append(log, current, record):
             return {"added": True, "id": record["id"], "key": current.key, "superseded": current.ids}
-    raise Unavailable(f"Other processes keep updating {name!r}; nothing was stored. Try again.")
+    raise _overtaken(name)
+
+
+def complete(log: Log, index: Index, record: JsonObject) -> str | None:
+    """Store a record in place of the first one with its id; return the new id, None if that is not current.
+
+    Raises: Unavailable when other processes keep updating the record; as `Log.append`.
+    """
+    name = record["id"]
+    for _ in range(_TRIES):
+        current = index.use(lambda view: _find_current(view, name)) or _Current(name)
+        if current.ids != [name]:
+            return None
+        given = {key: value for key, value in record.items() if key != "id"}
+        completed = normalised({**given, "key": name, "supersedes": [name]}, now_ms())
+        if _append(log, current, completed):
+            return str(completed["id"])
+    raise _overtaken(name)
+
+
+def _overtaken(name: str) -> Unavailable:
+    return Unavailable(f"Other processes keep updating {name!r}; nothing was stored. Try again.")
 
 
 def _require_usable(name: str, changes: Mapping[str, Any]) -> None:

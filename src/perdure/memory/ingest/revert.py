@@ -49,7 +49,7 @@ def reverts(folder: Path, *, since_s: int, limit: int, repo: str | None = None) 
         try:
             found.records.append(_record(revert, _paths(repository, revert), name))
         except PerdureError as error:
-            # It is not stored without its paths: a record is never changed, so that a later run could not add them.
+            # It is not stored without its paths, because nothing would find it by them.
             found.skip(f"{revert.sha[:12]}: skipped, because its paths cannot be read. {error.detail}")
     return found
 
