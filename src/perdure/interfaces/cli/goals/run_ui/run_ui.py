@@ -147,6 +147,7 @@ class RunUi:
         failure = [*([why] if why else []), *failure_lines(seen.error)]
         said = [headline(seen), *origin(state), *failure, *self._hints(seen)]
         if not self._showing.is_for_program:
+            self.view.clear()  # a live view would erase what is written below it
             write_value(state, self._writer)
         self.view.end(timeline(state), said)
         await self._writer.drain()
