@@ -273,6 +273,13 @@ def test_a_limit_is_raised_above_what_was_used(limits: Limits, words: list[str])
     assert [shlex.split(found)[-2:] for found in commands(state)] == [words]
 
 
+def test_a_limit_of_a_goal_of_a_script_is_raised_by_a_call_in_the_script() -> None:
+    state = state_of(call("a"), ToolOutput("a.1", ok=True), limits=Limits(iterations=1), mind=SCRIPT)
+    [found] = after(state)
+    assert found.command == "python '/a b/s.py'"
+    assert "`await p.goals.resume('g', limits=Limits(iterations=2))` in the script" in found.why
+
+
 def test_a_goal_on_hold_says_why() -> None:
     [found] = after(state_of(call("a"), Hold("crash_loop", 3, ("a",))))
     assert found.command == "perdure goal resume g"

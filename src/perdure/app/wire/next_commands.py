@@ -139,7 +139,7 @@ def is_new_fork(goal: Summary) -> bool:
 def _waiting(goal: Summary, state: GoalState | None, now_us: int) -> Iterator[NextCommand]:
     """Yield the commands of a waiting goal that do not settle a call."""
     if state is not None and state.reached_limit is not None:
-        yield _raise_limit(state, state.reached_limit)
+        yield _raise_limit(goal, state, state.reached_limit)
     due_us = goal.due_us if state is None else min(state.timers().values(), default=None)
     is_late = goal.waiting_for in ("person", "signal") and _is_overdue(due_us, now_us)
     match "overdue" if is_late else goal.waiting_for:
@@ -300,19 +300,19 @@ def _is_overdue(due_us: int | None, now_us: int) -> bool:
     return due_us is not None and due_us <= now_us
 
 
-def _raise_limit(state: GoalState, name: LimitName) -> NextCommand:
+def _raise_limit(goal: Summary, state: GoalState, name: LimitName) -> NextCommand:
+    """Return the command that raises a limit; for the flow of a script, the call that does so in the script."""
     used = getattr(state.used, name)
     more = max(2 * used, 2 * (getattr(state.limits, name) or 0))
-    match name:
-        case "seconds":
-            value = f"{max(round(more), 1)}s"
-        case "usd":
-            value = f"{more:g}"
-        case _:
-            value = str(int(more))
-    command = _perdure("goal", "resume", state.goal_id, LIMIT_FLAGS[name], value)
+    value = f"{more:g}" if name == "usd" else str(max(round(more), 1))
     how = "is reached" if reached(state.limits, state.used) == name else "is too low for the next request to the model"
-    return NextCommand(command, f"Its limit of {name} {how} ({used:g} used). Raise it and resume.")
+    why = f"Its limit of {name} {how} ({used:g} used)."
+    if is_of_script(state.begun.mind):
+        raised = f"await p.goals.resume({goal.goal_id!r}, limits=Limits({name}={value}))"
+        command = script_command(state.begun) or _perdure("goal", "show", state.goal_id)
+        return NextCommand(command, f"{why} `{raised}` in the script that defines its flow raises it and resumes it.")
+    command = _perdure("goal", "resume", state.goal_id, LIMIT_FLAGS[name], f"{value}s" if name == "seconds" else value)
+    return NextCommand(command, f"{why} Raise it and resume.")
 
 
 def _retry(goal: Summary, why: str = "Retry what failed, when the cause is fixed.") -> NextCommand:
