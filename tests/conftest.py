@@ -14,6 +14,8 @@ import pytest
 from hypothesis import settings
 
 from perdure import DatabaseClient
+from perdure.testing.model_server import ModelServer, Script
+from perdure.testing.model_server.script import Order
 from tests.children import MODEL_VARIABLES
 from tests.postgres import DatabasePool, PostgresServer, start_postgres
 from tests.sql import Connections, PlainSql
@@ -61,6 +63,35 @@ def own_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PERDURE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "120")
+
+
+@pytest.fixture
+def answer_order() -> Order:
+    """Which answer of its script the model server gives; modules replace it."""
+    return "turns"
+
+
+@pytest.fixture
+def model_key() -> str | None:
+    """The key of the user for it; modules that store one replace it."""
+    return "key-of-a-test"
+
+
+@pytest.fixture
+def model_server(answer_order: Order, model_key: str | None, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
+    """A scripted server in the place of OpenAI: the models `openai:…` of this process and its children ask it."""
+    with ModelServer(Script(order=answer_order)) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        if model_key is not None:
+            monkeypatch.setenv("OPENAI_API_KEY", model_key)
+        yield server
+
+
+@pytest.fixture
+def default_model(model_server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> ModelServer:
+    """The same, with one of its models as the default one."""
+    monkeypatch.setenv("PERDURE_MODEL", "openai:scripted")
+    return model_server
 
 
 @pytest.fixture(scope="session")

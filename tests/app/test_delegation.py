@@ -1,7 +1,7 @@
 """Goals that bots delegate: children within policy and budget of their parent, found again after a crash."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ from perdure import GoalWaiting, Limits, Perdure
 from perdure.kernel.fold import GoalState
 from perdure.testing.model_server import ModelServer
 from perdure.testing.model_server.answers import ScriptedAnswer, ScriptedCall
-from perdure.testing.model_server.script import Script
 from tests import children
 from tests.app.test_skills import built
 from tests.crash.model_goals import run_goal
@@ -21,15 +20,7 @@ ALLOWED = {"rules": [{"tool": "delegate", "verdict": "allow"}]}
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
-    with ModelServer(Script(order="turns")) as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "key-for-a-test")
-        yield server
-
-
-@pytest.fixture
-async def p(server: ModelServer, tmp_path: Path, own_url: str) -> AsyncIterator[Perdure]:  # noqa: ARG001 (its address is in the environment)
+async def p(model_server: ModelServer, tmp_path: Path, own_url: str) -> AsyncIterator[Perdure]:  # noqa: ARG001 (its address is in the environment)
     async with Perdure.open(tmp_path / "home", database_url=own_url) as p:
         yield p
 
@@ -65,10 +56,10 @@ def refusal(state: GoalState, call_id: str = "t1.1") -> str:
     return f"{outcome.error.code}: {outcome.error.message}"
 
 
-async def test_a_bot_delegates_and_gets_the_answer_of_the_child(p: Perdure, server: ModelServer) -> None:
+async def test_a_bot_delegates_and_gets_the_answer_of_the_child(p: Perdure, model_server: ModelServer) -> None:
     bot = (await built(p, (await p.forge.start('a coding assistant called "Ada"')).session_id)).bot_slug
-    server.script.add(delegates("Count.", bot=bot, match="Main."), says("Three.", "Count."))
-    server.script.add(says("It is three.", "Main."))
+    model_server.script.add(delegates("Count.", bot=bot, match="Main."), says("Three.", "Count."))
+    model_server.script.add(says("It is three.", "Main."))
     state = await ran(p)
     found = output(state)
     child = await p.goals.state(found["goal_id"])
@@ -81,8 +72,8 @@ async def test_a_bot_delegates_and_gets_the_answer_of_the_child(p: Perdure, serv
     assert state.used.tokens > child.used.tokens > 0
 
 
-async def test_a_delegation_asks_a_person_unless_a_rule_allows_it(p: Perdure, server: ModelServer) -> None:
-    server.script.add(delegates("Count.", match="Main."), says("Three.", "Count."), says("It is three.", "Main."))
+async def test_a_delegation_asks_a_person_unless_a_rule_allows_it(p: Perdure, model_server: ModelServer) -> None:
+    model_server.script.add(delegates("Count.", match="Main."), says("Three.", "Count."), says("It is three.", "Main."))
     with pytest.raises(GoalWaiting) as waiting:
         await ran(p, policy=None)
     assert waiting.value.waiting_for == "person"
@@ -92,8 +83,8 @@ async def test_a_delegation_asks_a_person_unless_a_rule_allows_it(p: Perdure, se
     assert len(await p.goals.children_of(waiting.value.id)) == 1
 
 
-async def test_a_denied_delegation_starts_nothing(p: Perdure, server: ModelServer) -> None:
-    server.script.add(delegates("Count.", match="Main."), says("Then not.", "Main."))
+async def test_a_denied_delegation_starts_nothing(p: Perdure, model_server: ModelServer) -> None:
+    model_server.script.add(delegates("Count.", match="Main."), says("Then not.", "Main."))
     state = await ran(p, policy={"rules": [{"tool": "delegate", "verdict": "deny"}]})
     assert refusal(state).startswith("denied")
     assert await p.goals.children_of(state.goal_id) == []
@@ -111,16 +102,16 @@ async def test_a_denied_delegation_starts_nothing(p: Perdure, server: ModelServe
     ],
 )
 async def test_wrong_arguments_are_a_result_that_says_what_is_wrong(
-    p: Perdure, server: ModelServer, arguments: dict[str, Any], said: str
+    p: Perdure, model_server: ModelServer, arguments: dict[str, Any], said: str
 ) -> None:
-    server.script.add(ScriptedAnswer(calls=(ScriptedCall("delegate", arguments),)), says("Done."))
+    model_server.script.add(ScriptedAnswer(calls=(ScriptedCall("delegate", arguments),)), says("Done."))
     state = await ran(p)
     assert said in refusal(state)
     assert await p.goals.children_of(state.goal_id) == []
 
 
-async def test_a_child_has_the_policy_and_the_rest_of_the_budget(p: Perdure, server: ModelServer) -> None:
-    server.script.add(
+async def test_a_child_has_the_policy_and_the_rest_of_the_budget(p: Perdure, model_server: ModelServer) -> None:
+    model_server.script.add(
         delegates("Count.", match="Main.", limits={"tokens": 10**9, "seconds": 60}),
         says("Three.", "Count."),
         says("It is three.", "Main."),
@@ -133,8 +124,8 @@ async def test_a_child_has_the_policy_and_the_rest_of_the_budget(p: Perdure, ser
     assert child.policy == state.policy
 
 
-async def test_children_that_begin_together_share_what_is_left(p: Perdure, server: ModelServer) -> None:
-    server.script.add(
+async def test_children_that_begin_together_share_what_is_left(p: Perdure, model_server: ModelServer) -> None:
+    model_server.script.add(
         delegates("Count one.", "Count two.", match="Main."), says("Done.", "Count"), says("Both done.", "Main.")
     )
     state = await ran(p, limits=Limits(tokens=100_000))
@@ -143,8 +134,8 @@ async def test_children_that_begin_together_share_what_is_left(p: Perdure, serve
     assert sum(each or 0 for each in limits) < 100_000
 
 
-async def test_goals_delegate_three_deep(p: Perdure, server: ModelServer) -> None:
-    server.script.add(
+async def test_goals_delegate_three_deep(p: Perdure, model_server: ModelServer) -> None:
+    model_server.script.add(
         *(delegates(f"Level {depth + 1}.", match=f"Level {depth}.") for depth in range(4)),
         *(says("Done.", f"Level {depth}.") for depth in range(4)),
     )
@@ -155,8 +146,8 @@ async def test_goals_delegate_three_deep(p: Perdure, server: ModelServer) -> Non
     assert refusal(state).startswith("too_deep: The child was not started.")
 
 
-async def test_a_goal_has_at_most_sixteen_children(p: Perdure, server: ModelServer) -> None:
-    server.script.add(
+async def test_a_goal_has_at_most_sixteen_children(p: Perdure, model_server: ModelServer) -> None:
+    model_server.script.add(
         delegates(*(f"Count {number}." for number in range(18)), match="Main."),
         says("Done.", "Count"),
         says("All done.", "Main."),
@@ -166,9 +157,11 @@ async def test_a_goal_has_at_most_sixteen_children(p: Perdure, server: ModelServ
     assert [refusal(state, f"t1.{number}").split(":")[0] for number in (17, 18)] == ["too_many", "too_many"]
 
 
-async def test_a_question_of_a_child_is_listed_under_the_child(p: Perdure, server: ModelServer) -> None:
+async def test_a_question_of_a_child_is_listed_under_the_child(p: Perdure, model_server: ModelServer) -> None:
     asks = ScriptedAnswer(calls=(ScriptedCall("ask", {"question": "Which?"}),), match="Count.")
-    server.script.add(delegates("Count.", match="Main."), asks, says("Three.", "Count."), says("It is three.", "Main."))
+    model_server.script.add(
+        delegates("Count.", match="Main."), asks, says("Three.", "Count."), says("It is three.", "Main.")
+    )
     with pytest.raises(GoalWaiting) as waiting:
         await ran(p)
     goal_id = waiting.value.id
@@ -181,9 +174,9 @@ async def test_a_question_of_a_child_is_listed_under_the_child(p: Perdure, serve
     assert result.value == "It is three."
 
 
-async def test_a_cancel_of_the_parent_cancels_the_child(p: Perdure, server: ModelServer) -> None:
+async def test_a_cancel_of_the_parent_cancels_the_child(p: Perdure, model_server: ModelServer) -> None:
     asks = ScriptedAnswer(calls=(ScriptedCall("ask", {"question": "Which?"}),), match="Count.")
-    server.script.add(delegates("Count.", match="Main."), asks)
+    model_server.script.add(delegates("Count.", match="Main."), asks)
     with pytest.raises(GoalWaiting) as waiting:
         await ran(p)
     await p.goals.cancel(waiting.value.id)
@@ -191,9 +184,9 @@ async def test_a_cancel_of_the_parent_cancels_the_child(p: Perdure, server: Mode
     assert (child.status, (await p.goals.get(waiting.value.id)).status) == ("cancelled", "cancelled")
 
 
-async def test_a_child_that_is_blocked_is_an_error_with_its_id(p: Perdure, server: ModelServer) -> None:
+async def test_a_child_that_is_blocked_is_an_error_with_its_id(p: Perdure, model_server: ModelServer) -> None:
     blocked = ScriptedAnswer(calls=(ScriptedCall("blocked", {"reason": "No numbers."}),), match="Count.")
-    server.script.add(delegates("Count.", match="Main."), blocked, says("It cannot be counted.", "Main."))
+    model_server.script.add(delegates("Count.", match="Main."), blocked, says("It cannot be counted.", "Main."))
     state = await ran(p)
     assert refusal(state) == "child_failed: No numbers."
     outcome = state.calls["t1.1"].outcome
@@ -210,11 +203,11 @@ async def test_a_child_that_is_blocked_is_an_error_with_its_id(p: Perdure, serve
     ],
 )
 async def test_a_delegation_that_is_killed_starts_one_child(
-    server: ModelServer, tmp_path: Path, own_url: str, point: str, hits: int
+    model_server: ModelServer, tmp_path: Path, own_url: str, point: str, hits: int
 ) -> None:
-    server.script.add(delegates("Count.", match="Go."), says("Three.", "Count."), says("It is three.", "Go."))
+    model_server.script.add(delegates("Count.", match="Go."), says("Three.", "Count."), says("It is three.", "Go."))
     home = tmp_path / "home"
-    children.run_until(point, run_goal, home, own_url, server.url, ALLOWED, hits=hits)
+    children.run_until(point, run_goal, home, own_url, model_server.url, ALLOWED, hits=hits)
     async with Perdure.open(home, database_url=own_url) as p:
         (goal,) = [each for each in await p.goals.list() if each.summary.parent is None]
         result = await asyncio.wait_for(p.goals.resume(goal.id), 60)

@@ -1,6 +1,6 @@
 """Goals for models in a home: with a bot, over HTTP, answered, stopped short, resumed and forked."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -10,43 +10,36 @@ from perdure.kernel.conversation.messages import Message, ModelTurn, Prompt
 from perdure.kernel.events import decode
 from perdure.testing.model_server import ModelServer
 from perdure.testing.model_server.answers import ScriptedAnswer, ScriptedCall
-from perdure.testing.model_server.script import Script
 from tests.app.test_skills import built
 
 MODEL = "openai:gpt-5.4-mini"
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
-    with ModelServer(Script(order="turns")) as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "key-for-a-test")
-        yield server
-
-
-@pytest.fixture
-async def p(server: ModelServer, tmp_path: Path) -> AsyncIterator[Perdure]:  # noqa: ARG001 (its address is in the environment)
+async def p(model_server: ModelServer, tmp_path: Path) -> AsyncIterator[Perdure]:  # noqa: ARG001 (its address is in the environment)
     async with Perdure.open(tmp_path / "home") as p:
         yield p
 
 
-def answers(server: ModelServer, *given: ScriptedAnswer) -> None:
-    server.script.add(*given)
+def answers(model_server: ModelServer, *given: ScriptedAnswer) -> None:
+    model_server.script.add(*given)
 
 
-async def test_a_text_for_a_model_is_a_goal_with_the_answer_as_its_value(p: Perdure, server: ModelServer) -> None:
-    answers(server, ScriptedAnswer("Hello there."))
+async def test_a_text_for_a_model_is_a_goal_with_the_answer_as_its_value(p: Perdure, model_server: ModelServer) -> None:
+    answers(model_server, ScriptedAnswer("Hello there."))
     result = await p.goals.options(model=MODEL).run("Say hello.")
     assert (result.status, result.value) == ("done", "Hello there.")
     begun = (await p.goals.state(result.id)).begun
     assert (begun.mind.model, begun.bot, begun.limits.iterations) == (MODEL, None, 50)
 
 
-async def test_a_bot_answers_as_its_files_say_and_loads_a_skill(p: Perdure, server: ModelServer) -> None:
+async def test_a_bot_answers_as_its_files_say_and_loads_a_skill(p: Perdure, model_server: ModelServer) -> None:
     session = await p.forge.start('a coding assistant called "Ada" that reviews Python')
     bot = await built(p, session.session_id)
     skills = [skill.name for skill in (await p.bots.get(bot.bot_slug)).skills]
-    answers(server, ScriptedAnswer(calls=(ScriptedCall("load_skill", {"name": skills[0]}),)), ScriptedAnswer("Done."))
+    answers(
+        model_server, ScriptedAnswer(calls=(ScriptedCall("load_skill", {"name": skills[0]}),)), ScriptedAnswer("Done.")
+    )
     handle = await p.goals.options(bot=bot.bot_slug, model=MODEL).start("Review it.")
     result = await handle.result()
     assert result.value == "Done."
@@ -62,8 +55,10 @@ async def test_a_bot_answers_as_its_files_say_and_loads_a_skill(p: Perdure, serv
     assert {tool["source"] for tool in prompt.tools} == {"kernel", "perdure", "model", "memory"}
 
 
-async def test_a_model_s_exec_asks_a_person_whatever_is_approved_in_advance(p: Perdure, server: ModelServer) -> None:
-    answers(server, ScriptedAnswer(calls=(ScriptedCall("exec", {"argv": ["true"]}),)), ScriptedAnswer("It ran."))
+async def test_a_model_s_exec_asks_a_person_whatever_is_approved_in_advance(
+    p: Perdure, model_server: ModelServer
+) -> None:
+    answers(model_server, ScriptedAnswer(calls=(ScriptedCall("exec", {"argv": ["true"]}),)), ScriptedAnswer("It ran."))
     policy = {"yes": True, "rules": [{"tool": "exec", "verdict": "allow"}]}
     with pytest.raises(GoalWaiting) as waiting:
         await p.goals.options(model=MODEL, policy=policy).run("Run it.")
@@ -73,8 +68,8 @@ async def test_a_model_s_exec_asks_a_person_whatever_is_approved_in_advance(p: P
     assert result.value == "It ran."
 
 
-async def test_a_conversation_goes_on_and_forks_before_a_message(p: Perdure, server: ModelServer) -> None:
-    answers(server, ScriptedAnswer("First."), ScriptedAnswer("Second."))
+async def test_a_conversation_goes_on_and_forks_before_a_message(p: Perdure, model_server: ModelServer) -> None:
+    answers(model_server, ScriptedAnswer("First."), ScriptedAnswer("Second."))
     with pytest.raises(GoalWaiting) as waiting:
         await p.goals.options(model=MODEL, chat=True).run("One?")
     goal_id = waiting.value.id
@@ -96,9 +91,9 @@ async def test_a_conversation_goes_on_and_forks_before_a_message(p: Perdure, ser
 
 
 async def test_a_model_that_refuses_the_key_parks_the_goal_and_a_resume_asks_again(
-    p: Perdure, server: ModelServer
+    p: Perdure, model_server: ModelServer
 ) -> None:
-    answers(server, ScriptedAnswer(status=401, message="The key is wrong."), ScriptedAnswer("Hello."))
+    answers(model_server, ScriptedAnswer(status=401, message="The key is wrong."), ScriptedAnswer("Hello."))
     with pytest.raises(GoalWaiting) as waiting:
         await p.goals.options(model=MODEL).run("Say hello.")
     assert (waiting.value.waiting_for, waiting.value.exit_code) == ("model", 8)
@@ -116,8 +111,8 @@ async def test_what_cannot_be_a_goal_for_a_model_is_refused(p: Perdure) -> None:
         await p.goals.options(model=MODEL).run(Path("plan.yaml"))
 
 
-async def test_only_a_conversation_takes_messages(p: Perdure, server: ModelServer) -> None:
-    answers(server, ScriptedAnswer("Hello."))
+async def test_only_a_conversation_takes_messages(p: Perdure, model_server: ModelServer) -> None:
+    answers(model_server, ScriptedAnswer("Hello."))
     result = await p.goals.options(model=MODEL).run("Say hello.")
     for post in (p.goals.conversations.say(result.id, "And?"), p.goals.conversations.stop(result.id)):
         with pytest.raises(Conflict, match="is not a conversation"):

@@ -20,8 +20,11 @@ _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def plain_http(**options: Any) -> httpx.AsyncClient:
-    """A client of servers on this machine, without the certificates that httpx would read for each client."""
-    return httpx.AsyncClient(trust_env=False, verify=_NO_TLS, **options)
+    """A client of servers on this machine, without the certificates that httpx would read for each client.
+
+    It is patient: the first answer of a model imports what its provider needs, on a machine that is busy with tests.
+    """
+    return httpx.AsyncClient(trust_env=False, verify=_NO_TLS, **{"timeout": 60, **options})
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """Interviews that a model leads, over REST and over the socket of the builder."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -9,6 +8,7 @@ import pytest
 from perdure.client import Client
 from perdure.interfaces.api.server import Running
 from perdure.testing.model_server import ModelServer, ScriptedAnswer
+from perdure.testing.model_server.script import Order
 from tests.interfaces.api.test_streams import heard, opened
 
 SESSIONS = "/api/v1/builder/sessions"
@@ -24,23 +24,21 @@ def proposes(question: str, *labels: str) -> ScriptedAnswer:
 
 
 @pytest.fixture
-def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-scripted")
-        monkeypatch.setenv("PERDURE_MODEL", "openai:scripted")
-        yield server
+def answer_order() -> Order:
+    return "requests"
 
 
 @pytest.fixture
-async def builder(model: ModelServer, known: httpx.AsyncClient) -> httpx.AsyncClient:
+async def builder(default_model: ModelServer, known: httpx.AsyncClient) -> httpx.AsyncClient:
     """A client of a server whose home has a model."""
-    assert model.url
+    assert default_model.url
     return known
 
 
-async def test_the_model_leads_unless_the_engine_is_named(model: ModelServer, builder: httpx.AsyncClient) -> None:
-    model.script.add(proposes("What will it do most?", "Review", "Test"))
+async def test_the_model_leads_unless_the_engine_is_named(
+    model_server: ModelServer, builder: httpx.AsyncClient
+) -> None:
+    model_server.script.add(proposes("What will it do most?", "Review", "Test"))
     led = await builder.post(SESSIONS, json={"description": WISH})
     assert led.status_code == 201
     turn = led.json()["data"]["turn"]
@@ -48,11 +46,13 @@ async def test_the_model_leads_unless_the_engine_is_named(model: ModelServer, bu
     assert [each["label"] for each in turn["options"]] == ["Review", "Test"]
     plain = await builder.post(SESSIONS, json={"description": WISH, "engine": "builtin"})
     assert plain.json()["data"]["turn"]["engine"] == "builtin"
-    assert len(model.requests) == 1
+    assert len(model_server.requests) == 1
 
 
-async def test_an_answer_can_hand_a_session_to_the_other_engine(model: ModelServer, builder: httpx.AsyncClient) -> None:
-    model.script.add(proposes("What will it do most?", "Review"), proposes("And then?", "Rest"))
+async def test_an_answer_can_hand_a_session_to_the_other_engine(
+    model_server: ModelServer, builder: httpx.AsyncClient
+) -> None:
+    model_server.script.add(proposes("What will it do most?", "Review"), proposes("And then?", "Rest"))
     here = f"{SESSIONS}/{(await builder.post(SESSIONS, json={'description': WISH})).json()['data']['session_id']}"
     assert (await builder.post(f"{here}/answer", json={**FIRST, "engine": "builtin"})).status_code == 200
     shown = (await builder.get(here)).json()["data"]
@@ -61,15 +61,15 @@ async def test_an_answer_can_hand_a_session_to_the_other_engine(model: ModelServ
         "builtin",
         "Review",
     )
-    assert len(model.requests) == 1
+    assert len(model_server.requests) == 1
     assert (await builder.post(f"{here}/answer", json={**FIRST, "engine": "model"})).status_code == 200
     assert (await builder.get(here)).json()["data"]["engine"] == "model"
 
 
 async def test_a_model_that_fails_leaves_the_session_and_the_same_answer_is_sent_again(
-    model: ModelServer, builder: httpx.AsyncClient
+    model_server: ModelServer, builder: httpx.AsyncClient
 ) -> None:
-    model.script.add(proposes("What will it do most?", "Review"), ScriptedAnswer(status=401, message="bad key"))
+    model_server.script.add(proposes("What will it do most?", "Review"), ScriptedAnswer(status=401, message="bad key"))
     here = f"{SESSIONS}/{(await builder.post(SESSIONS, json={'description': WISH})).json()['data']['session_id']}"
     before = (await builder.get(here)).json()["data"]
     failed = await builder.post(f"{here}/answer", json=FIRST)
@@ -77,15 +77,15 @@ async def test_a_model_that_fails_leaves_the_session_and_the_same_answer_is_sent
     assert "perdure model login openai" in failed.json()["detail"]
     assert "builtin" in failed.json()["detail"]
     assert (await builder.get(here)).json()["data"] == before
-    model.script.add(ScriptedAnswer(text="nonsense"), ScriptedAnswer(text="nonsense"))
+    model_server.script.add(ScriptedAnswer(text="nonsense"), ScriptedAnswer(text="nonsense"))
     assert (await builder.post(f"{here}/answer", json=FIRST)).status_code == 200
     after = (await builder.get(here)).json()["data"]
     assert (after["turn"]["engine"], after["question_count"]) == ("builtin", 1)
     assert after["turn"]["note"]
 
 
-async def test_a_session_that_cannot_begin_is_not_stored(model: ModelServer, builder: httpx.AsyncClient) -> None:
-    model.script.add(ScriptedAnswer(status=401, message="bad key"))
+async def test_a_session_that_cannot_begin_is_not_stored(model_server: ModelServer, builder: httpx.AsyncClient) -> None:
+    model_server.script.add(ScriptedAnswer(status=401, message="bad key"))
     before = (await builder.get("/api/v1/builder/drafts")).json()["data"]
     assert (await builder.post(SESSIONS, json={"description": WISH})).status_code == 503
     assert (await builder.get("/api/v1/builder/drafts")).json()["data"] == before
@@ -103,8 +103,8 @@ async def test_without_a_model_its_engine_is_unavailable(known: httpx.AsyncClien
     assert plain.json()["data"]["turn"]["engine"] == "builtin"
 
 
-async def test_the_socket_speaks_with_the_model(model: ModelServer, server: Running, token: str) -> None:
-    model.script.add(proposes("What will it do most?", "Review"), proposes("And then?", "Rest"))
+async def test_the_socket_speaks_with_the_model(default_model: ModelServer, server: Running, token: str) -> None:
+    default_model.script.add(proposes("What will it do most?", "Review"), proposes("And then?", "Rest"))
     async with opened(server, token, f"/ws/builder/{SESSION}") as socket:
         await socket.send('{"type": "start", "description": "A coding assistant for my team"}')
         turn = (await heard(socket))["turn"]
@@ -115,8 +115,8 @@ async def test_the_socket_speaks_with_the_model(model: ModelServer, server: Runn
         assert (await heard(socket))["code"] == "invalid"
 
 
-async def test_the_client_names_the_engine(model: ModelServer, client: Client) -> None:
-    model.script.add(proposes("What will it do most?", "Review"))
+async def test_the_client_names_the_engine(default_model: ModelServer, client: Client) -> None:
+    default_model.script.add(proposes("What will it do most?", "Review"))
     led: Any = await client.builder.start(WISH, engine="model")
     assert led["turn"]["engine"] == "model"
     plain: Any = await client.builder.start(WISH, engine="builtin")

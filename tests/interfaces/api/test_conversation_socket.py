@@ -1,7 +1,7 @@
 """The socket of a conversation: answers while they arrive, commands and their acks, reconnects, hostile frames."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,19 +11,14 @@ import pytest
 from websockets.asyncio.client import ClientConnection
 
 from perdure.client.sockets import open_socket
-from perdure.testing.model_server import ModelServer, Script, ScriptedAnswer, ScriptedCall
+from perdure.testing.model_server import ModelServer, ScriptedAnswer, ScriptedCall
 from tests.interfaces.api.serving import Served
 from tests.interfaces.api.test_conversations import MODEL, answered, streaming, texts
 
 ANSWER = "An answer with more than a few characters. " * 20
 
 
-@pytest.fixture(autouse=True)
-def model_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
-    with ModelServer(Script(order="turns")) as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "key-of-a-test")
-        yield server
+pytestmark = pytest.mark.usefixtures("model_server")
 
 
 @dataclass

@@ -1,7 +1,6 @@
 """Conversations over HTTP: begun, continued, stopped, forked before a message and read, each call once with its key."""
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,19 +8,14 @@ import pytest
 from perdure import Conflict, Invalid, NotFound
 from perdure.client import Client
 from perdure.errors import KeyTaken, Unavailable
-from perdure.testing.model_server import ModelServer, Script, ScriptedAnswer, ScriptedCall
+from perdure.testing.model_server import ModelServer, ScriptedAnswer, ScriptedCall
 from tests.interfaces.api.serving import Served
 from tests.interfaces.api.talks import built
 
 MODEL = "openai:scripted"
 
 
-@pytest.fixture(autouse=True)
-def model_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
-    with ModelServer(Script(order="turns")) as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "key-of-a-test")
-        yield server
+pytestmark = pytest.mark.usefixtures("model_server")
 
 
 async def answered(client: Client, goal_id: str, turns: int, after_seq: int = 0) -> list[dict[str, Any]]:

@@ -1,19 +1,23 @@
 """Models over HTTP: listed page by page, and tried."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from perdure.errors import Invalid, Unavailable
 from perdure.testing.model_server import ModelServer, ScriptedAnswer
+from perdure.testing.model_server.script import Order
 from tests.interfaces.api.serving import Served
 
+pytestmark = pytest.mark.usefixtures("model_server")
 
-@pytest.fixture(autouse=True)
-def model_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        yield server
+
+@pytest.fixture
+def answer_order() -> Order:
+    return "requests"
+
+
+@pytest.fixture
+def model_key() -> str | None:
+    return None
 
 
 async def test_models_are_listed_page_by_page(plain: Served) -> None:

@@ -1,12 +1,11 @@
 """`perdure chat`: one message, a terminal, and the same with a server."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from perdure.testing.model_server import ModelServer, Script, ScriptedAnswer, ScriptedCall
+from perdure.testing.model_server import ModelServer, ScriptedAnswer, ScriptedCall
 from tests.interfaces.cli.on_terminal import CTRL_C, ENTER, Start
 from tests.interfaces.cli.remote import Both
 from tests.interfaces.cli.terminal import Terminal
@@ -15,12 +14,8 @@ LONG = "A long answer with many words. " * 8
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
-    with ModelServer(Script(order="turns")) as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "key-of-a-test")
-        monkeypatch.setenv("PERDURE_MODEL", "openai:scripted")
-        yield server
+def server(default_model: ModelServer) -> ModelServer:
+    return default_model
 
 
 def said(perdure: Terminal, *arguments: str, code: int = 0) -> Terminal:

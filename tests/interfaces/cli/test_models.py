@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +13,20 @@ import pytest
 from perdure.interfaces.cli.errors import run
 from perdure.minds.model.providers import choice
 from perdure.testing.model_server import ModelServer, ScriptedAnswer
+from perdure.testing.model_server.script import Order
 from tests.interfaces.cli.on_terminal import ENTER, Start
 
 KEY = "sk-canary-5f1d"
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        yield server
+def answer_order() -> Order:
+    return "requests"
+
+
+@pytest.fixture
+def model_key() -> str | None:
+    return None
 
 
 def give(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
@@ -93,8 +96,8 @@ def test_on_a_terminal_the_key_is_typed_without_being_shown(start: Start, tmp_pa
     assert (tmp_path / "home" / "secrets" / "OPENAI_API_KEY").read_text() == f"{KEY}\n"
 
 
-def test_a_model_is_tried(server: ModelServer, capsys: pytest.CaptureFixture[str]) -> None:
-    server.script.add(ScriptedAnswer("ready"), ScriptedAnswer("ready"))
+def test_a_model_is_tried(model_server: ModelServer, capsys: pytest.CaptureFixture[str]) -> None:
+    model_server.script.add(ScriptedAnswer("ready"), ScriptedAnswer("ready"))
     assert run(["model", "test", "openai:gpt-4.1-mini"]) == 0
     first, second = capsys.readouterr().out.splitlines()
     assert first.startswith("openai:gpt-4.1-mini answered 'ready' in ")
@@ -111,9 +114,9 @@ def test_a_model_is_tried(server: ModelServer, capsys: pytest.CaptureFixture[str
     ],
 )
 def test_a_model_that_does_not_answer_is_exit_code_8(
-    status: int, said: str, server: ModelServer, capsys: pytest.CaptureFixture[str]
+    status: int, said: str, model_server: ModelServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    server.script.add(ScriptedAnswer(status=status, message="No."))
+    model_server.script.add(ScriptedAnswer(status=status, message="No."))
     assert run(["model", "test", "openai:m"]) == 8
     assert capsys.readouterr().err == f"perdure: {said}\n"
 

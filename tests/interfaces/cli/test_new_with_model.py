@@ -1,23 +1,22 @@
 """`perdure new` with a model: who asks, what a failure says, and how the built-in interviewer takes over."""
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
 from perdure.interfaces.cli.errors import run
 from perdure.testing.model_server import ModelServer, ScriptedAnswer
+from perdure.testing.model_server.script import Order
 
 WISH = "A coding assistant for my team"
 
 
+pytestmark = pytest.mark.usefixtures("default_model")
+
+
 @pytest.fixture
-def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-scripted")
-        monkeypatch.setenv("PERDURE_MODEL", "openai:scripted")
-        yield server
+def answer_order() -> Order:
+    return "requests"
 
 
 def proposes(question: str, *labels: str) -> ScriptedAnswer:
@@ -26,9 +25,9 @@ def proposes(question: str, *labels: str) -> ScriptedAnswer:
     return ScriptedAnswer(data={**data, "suggested": None, "reason": ""})
 
 
-def test_a_model_leads_the_interview_to_the_end(model: ModelServer, capsys: pytest.CaptureFixture[str]) -> None:
-    model.script.add(proposes("What will it do most?", "Review pull requests"))
-    model.script.add(*[ScriptedAnswer(text="nonsense")] * 40)
+def test_a_model_leads_the_interview_to_the_end(model_server: ModelServer, capsys: pytest.CaptureFixture[str]) -> None:
+    model_server.script.add(proposes("What will it do most?", "Review pull requests"))
+    model_server.script.add(*[ScriptedAnswer(text="nonsense")] * 40)
     assert run(["new", WISH, "--yes", "--json"]) == 0
     said = capsys.readouterr()
     slug = json.loads(said.out)["result"]["bot_slug"]
@@ -37,15 +36,15 @@ def test_a_model_leads_the_interview_to_the_end(model: ModelServer, capsys: pyte
     assert "could not be used" in said.err
 
 
-def test_the_built_in_engine_asks_no_model(model: ModelServer) -> None:
+def test_the_built_in_engine_asks_no_model(model_server: ModelServer) -> None:
     assert run(["new", WISH, "--yes", "--engine", "builtin"]) == 0
-    assert not model.requests
+    assert not model_server.requests
 
 
 def test_a_model_that_fails_at_the_start_is_exit_8_and_names_the_way_out(
-    model: ModelServer, capsys: pytest.CaptureFixture[str]
+    model_server: ModelServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model.script.add(ScriptedAnswer(status=401, message="bad key"))
+    model_server.script.add(ScriptedAnswer(status=401, message="bad key"))
     assert run(["new", WISH, "--yes"]) == 8
     said = capsys.readouterr().err
     assert "perdure model login openai" in said
@@ -53,9 +52,9 @@ def test_a_model_that_fails_at_the_start_is_exit_8_and_names_the_way_out(
 
 
 def test_an_interview_that_a_model_began_is_finished_without_one(
-    model: ModelServer, capsys: pytest.CaptureFixture[str]
+    model_server: ModelServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model.script.add(proposes("What will it do most?", "Review"), ScriptedAnswer(status=401, message="bad key"))
+    model_server.script.add(proposes("What will it do most?", "Review"), ScriptedAnswer(status=401, message="bad key"))
     assert run(["new", WISH, "--yes"]) == 8
     assert "perdure new --resume" in capsys.readouterr().err
     assert run(["draft", "list", "--json"]) == 0

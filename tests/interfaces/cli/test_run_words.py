@@ -1,7 +1,6 @@
 """`perdure run "words"` is for a model and `perdure run -- CMD` is a command, whatever is configured."""
 
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from perdure.interfaces.cli.errors import run
 from perdure.interfaces.cli.goals.display.timeline import timeline
 from perdure.kernel.conversation.messages import Message, TranscriptSummary
 from perdure.kernel.conversation.parts import TokenUsage
-from perdure.testing.model_server import ModelServer, Script, ScriptedAnswer, ScriptedCall
+from perdure.testing.model_server import ModelServer, ScriptedAnswer, ScriptedCall
 from perdure.testing.model_server.answers import ScriptedUsage
 from tests.interfaces.cli.interviews import forged
 from tests.interfaces.cli.remote import Both
@@ -26,15 +25,8 @@ WORDS = ["--json", "--", "--shell", "", "a  b", "'", '"', "$HOME", "`x`", "*", "
 """Arguments that a shell, or a parser of options, would change."""
 
 
-@pytest.fixture
-def models(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
-    with ModelServer(Script(order="turns")) as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        yield server
-
-
-def test_words_are_for_the_model_and_the_answer_is_the_output(perdure: Terminal, models: ModelServer) -> None:
-    models.script.add(ScriptedAnswer("Hello."))
+def test_words_are_for_the_model_and_the_answer_is_the_output(perdure: Terminal, model_server: ModelServer) -> None:
+    model_server.script.add(ScriptedAnswer("Hello."))
     assert perdure("run", "--model", "openai:m", "echo hello") == 0
     assert perdure.out == "Hello.\n"
     (goal,) = perdure.goals()
@@ -42,11 +34,11 @@ def test_words_are_for_the_model_and_the_answer_is_the_output(perdure: Terminal,
 
 
 def test_a_bot_gets_the_words_with_the_model_of_the_environment(
-    perdure: Terminal, models: ModelServer, monkeypatch: pytest.MonkeyPatch
+    perdure: Terminal, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slug = forged(perdure)["bot_slug"]
     monkeypatch.setenv("PERDURE_MODEL", "openai:gpt-4.1-mini")
-    models.script.add(ScriptedAnswer("Done."))
+    model_server.script.add(ScriptedAnswer("Done."))
     goal = perdure.json("run", "--bot", slug, "--budget", "2", "Review it.")
     assert (goal["bot"], goal["status"], goal["limits"]["usd"]["limit"]) == (slug, "done", 2)
     assert perdure("run", "--bot", "nobody-here", "Review it.") == 3
@@ -85,8 +77,8 @@ def test_a_line_for_sh_is_run_by_sh(perdure: Terminal) -> None:
 
 
 @pytest.mark.parametrize("kind", ["text", "command", "line"])
-def test_a_server_gets_the_same(both: Both, models: ModelServer, kind: str) -> None:
-    models.script.add(ScriptedAnswer("Hello."))
+def test_a_server_gets_the_same(both: Both, model_server: ModelServer, kind: str) -> None:
+    model_server.script.add(ScriptedAnswer("Hello."))
     given = {
         "text": ["--model", "openai:m", "Say hello."],
         "command": ["--", "printf", "%s\n", "Hello."],
@@ -108,8 +100,10 @@ def test_a_file_for_a_plan_needs_its_option(ready: Path, capsys: pytest.CaptureF
     assert "is a file" not in capsys.readouterr().err
 
 
-def test_a_model_that_fails_parks_the_goal_and_another_one_resumes_it(perdure: Terminal, models: ModelServer) -> None:
-    models.script.add(ScriptedAnswer(status=401, message="The key is wrong."), ScriptedAnswer("Hello."))
+def test_a_model_that_fails_parks_the_goal_and_another_one_resumes_it(
+    perdure: Terminal, model_server: ModelServer
+) -> None:
+    model_server.script.add(ScriptedAnswer(status=401, message="The key is wrong."), ScriptedAnswer("Hello."))
     assert perdure("run", "--model", "openai:m", "Say hello.") == 8
     goal = perdure.newest()
     said = perdure("goal", "show", goal), perdure.out.splitlines()
@@ -126,16 +120,16 @@ def history(perdure: Terminal, goal: str) -> list[dict[str, Any]]:
     return perdure.events[1:]
 
 
-def test_run_resumes_with_another_model_too(perdure: Terminal, models: ModelServer) -> None:
-    models.script.add(ScriptedAnswer(status=401), ScriptedAnswer("Hello."))
+def test_run_resumes_with_another_model_too(perdure: Terminal, model_server: ModelServer) -> None:
+    model_server.script.add(ScriptedAnswer(status=401), ScriptedAnswer("Hello."))
     perdure("run", "--model", "openai:m", "Say hello.")
     assert perdure("run", "--resume", perdure.newest(), "--model", "openai:other") == 0
     assert perdure.out == "Hello.\n"
 
 
 @pytest.mark.parametrize("model", ["builtin", "nonsense"])
-def test_a_resume_with_what_is_no_model_is_refused(perdure: Terminal, models: ModelServer, model: str) -> None:
-    models.script.add(ScriptedAnswer(status=401))
+def test_a_resume_with_what_is_no_model_is_refused(perdure: Terminal, model_server: ModelServer, model: str) -> None:
+    model_server.script.add(ScriptedAnswer(status=401))
     perdure("run", "--model", "openai:m", "Say hello.")
     assert perdure("goal", "resume", perdure.newest(), "--model", model) == 2
 
@@ -147,8 +141,8 @@ def test_a_command_has_no_model(perdure: Terminal) -> None:
     assert perdure("goal", "resume", "--due", "--model", "openai:m") == 2
 
 
-def test_a_provider_that_asks_to_wait_says_until_when(perdure: Terminal, models: ModelServer) -> None:
-    models.script.add(ScriptedAnswer(status=429, message="Slow down", retry_after="7200"))
+def test_a_provider_that_asks_to_wait_says_until_when(perdure: Terminal, model_server: ModelServer) -> None:
+    model_server.script.add(ScriptedAnswer(status=429, message="Slow down", retry_after="7200"))
     assert perdure("run", "--model", "openai:m", "Say hello.") == 8
     assert "Slow down. The provider asks to wait until 20" in perdure.err
     assert perdure.goals()[0]["due_at"] is not None
@@ -160,8 +154,8 @@ def test_an_unknown_provider_parks_the_goal(perdure: Terminal) -> None:
     assert perdure.goals()[0]["waiting_for"] == "model"
 
 
-def test_a_goal_of_a_server_is_resumed_with_another_model(both: Both, models: ModelServer) -> None:
-    models.script.add(ScriptedAnswer(status=401), ScriptedAnswer("Hello."))
+def test_a_goal_of_a_server_is_resumed_with_another_model(both: Both, model_server: ModelServer) -> None:
+    model_server.script.add(ScriptedAnswer(status=401), ScriptedAnswer("Hello."))
     assert both.remote("run", "--model", "openai:m", "Say hello.") == 8
     [goal] = both.same_json("goal", "list")["goals"]
     assert both.remote("goal", "resume", goal["id"], "--model", "builtin") == 2
@@ -169,9 +163,11 @@ def test_a_goal_of_a_server_is_resumed_with_another_model(both: Both, models: Mo
     assert both.perdure.out.endswith("Hello.\n")
 
 
-def test_what_a_model_was_shown_and_answered_is_in_the_timeline(both: Both, models: ModelServer) -> None:
+def test_what_a_model_was_shown_and_answered_is_in_the_timeline(both: Both, model_server: ModelServer) -> None:
     call = ScriptedCall("recall_nothing", {})
-    models.script.add(ScriptedAnswer("I look.", calls=(call,), usage=ScriptedUsage(1200, 34)), ScriptedAnswer("Done."))
+    model_server.script.add(
+        ScriptedAnswer("I look.", calls=(call,), usage=ScriptedUsage(1200, 34)), ScriptedAnswer("Done.")
+    )
     assert both.remote("run", "--model", "openai:gpt-4.1-mini", "Say hello.") == 0
     [goal] = both.same_json("goal", "list")["goals"]
     shown = both.same_json("goal", "show", goal["id"])
@@ -186,8 +182,8 @@ def test_what_a_model_was_shown_and_answered_is_in_the_timeline(both: Both, mode
     assert ["value", "Done."] in lines
 
 
-def test_an_unknown_price_is_never_shown_as_nothing(perdure: Terminal, models: ModelServer) -> None:
-    models.script.add(ScriptedAnswer("Hello."))
+def test_an_unknown_price_is_never_shown_as_nothing(perdure: Terminal, model_server: ModelServer) -> None:
+    model_server.script.add(ScriptedAnswer("Hello."))
     perdure("run", "--model", "openai:m", "Say hello.")
     perdure("goal", "show", perdure.newest())
     assert "cost unknown" in perdure.out
