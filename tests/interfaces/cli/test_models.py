@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from perdure.extras import install_command
 from perdure.interfaces.cli.errors import run
 from perdure.minds.model.providers import choice
 from perdure.testing.model_server import ModelServer, ScriptedAnswer
@@ -136,7 +137,7 @@ def test_a_missing_extra_is_listed_with_the_line_that_installs_it(
 ) -> None:
     monkeypatch.setattr(choice, "PACKAGES", {**choice.PACKAGES, "models": ("no_such_package",)})
     (openai, *_) = answered(capsys, "list")["models"]
-    assert (openai["missing"], openai["next"]) == ("the extra 'models'", "pip install 'perdure[models]'")
+    assert (openai["missing"], openai["next"]) == ("the extra 'models'", install_command("models"))
 
 
 WITHOUT_PACKAGES = """
@@ -158,11 +159,11 @@ main()
         (
             ["model", "test", "openai:m"],
             8,
-            "needs the extra 'models', which is not installed. Run `pip install 'perdure[models]'`.",
+            f"needs the extra 'models', which is not installed. Run `{install_command('models')}`.",
         ),
-        (["model", "test", "anthropic:m"], 8, "pip install 'perdure[anthropic]'"),
-        (["model", "test", "groq:m"], 8, "pip install 'perdure[models]' 'pydantic-ai-slim[groq]'"),
-        (["model", "test", f"gguf:{__file__}"], 8, "pip install 'perdure[local]'"),
+        (["model", "test", "anthropic:m"], 8, install_command("anthropic")),
+        (["model", "test", "groq:m"], 8, install_command("models", "pydantic-ai-slim[groq]")),
+        (["model", "test", f"gguf:{__file__}"], 8, install_command("local")),
         (["model", "list"], 0, "needs the extra 'models'"),
         (["doctor"], 0, "models"),
     ],

@@ -1,14 +1,11 @@
 """Connections to PostgreSQL with uniform settings, and SQLAlchemy engines over them."""
 
 import os
-import shlex
-import shutil
 import socket
-import sys
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, cast
 
 from perdure.errors import Invalid, Unavailable
+from perdure.extras import install_command
 from perdure.store.database import Connected
 
 if TYPE_CHECKING:
@@ -23,8 +20,6 @@ _TIMEOUTS = {
     "tcp_user_timeout": 15_000,
 }
 LOCK_TIMEOUT_S = 10
-DRIVER = "psycopg[binary]>=3.2"
-"""The requirement of the extra `postgres`. It is installed directly, because Perdure may come from a folder."""
 APPLICATION_NAME = "perdure"
 """The prefix of `application_name`, by which a restore recognizes connections of Perdure."""
 OURS = f"datname = current_database() AND split_part(application_name, '/', 1) = '{APPLICATION_NAME}'"
@@ -87,18 +82,8 @@ def require_driver() -> None:
         import psycopg  # noqa: F401
     except ImportError as error:
         raise Unavailable(
-            f"PostgreSQL needs the package psycopg, which is not installed. Run: {_install_command()}"
+            f"PostgreSQL needs the package psycopg, which is not installed. Run: {install_command('postgres')}"
         ) from error
-
-
-def _install_command() -> str:
-    """Return a command that installs the driver for this interpreter; environments of uv have no pip."""
-    python = shlex.quote(sys.executable)
-    if find_spec("pip") is not None:
-        return f"{python} -m pip install '{DRIVER}'"
-    if shutil.which("uv") is not None:
-        return f"uv pip install --python {python} '{DRIVER}'"
-    return f"{python} -m ensurepip && {python} -m pip install '{DRIVER}'"
 
 
 def connected_to(connection: "psycopg.Connection[Any]") -> list[Connected]:

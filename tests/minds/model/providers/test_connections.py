@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from perdure.extras import install_command
 from perdure.minds.model.providers.failures import AttemptFailed
 from perdure.minds.model.providers.keys import Keys
 from perdure.minds.model.providers.names import parse_model_name
@@ -58,4 +59,4 @@ async def test_a_package_that_is_missing_is_named(connections: Connections, name
         await connections.model(parse_model_name(name), "sk-mine-123")
     failure, provider = failed.value.failure, name.partition(":")[0]
     assert (failure.code, failure.message) == ("no_extra", f"{name} needs a package, which is not installed.")
-    assert failure.next == f"pip install 'perdure[models]' 'pydantic-ai-slim[{provider}]'"
+    assert failure.next == install_command("models", f"pydantic-ai-slim[{provider}]")

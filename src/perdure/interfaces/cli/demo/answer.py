@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from perdure.errors import Unavailable
+from perdure.extras import install_command
 from perdure.interfaces.cli.demo.shell import Shell
 
 QUESTION = "Why was ann charged only once?"
@@ -20,7 +21,7 @@ async def ask_the_bot(shell: Shell, slug: str) -> dict[str, Any]:
     Raises: Unavailable when the server does not start.
     """
     if find_spec("pydantic_ai") is None:
-        shell.say("A bot that answers needs a model: pip install 'perdure[models]'")
+        shell.say(f"A bot that answers needs the packages for models: {install_command('models')}")
         return {"bot": slug, "answer": None, "is_right": True}
     shell.write(_SCRIPT, json.dumps({"order": "turns", "answers": [{"text": ANSWER}]}))
     url = await _serve(shell)

@@ -2,6 +2,7 @@
 
 from importlib.util import find_spec
 
+from perdure import extras
 from perdure.errors import Unavailable
 from perdure.minds.model.providers.names import BUILT_IN, VENDORS, ModelName, parse_model_name
 from perdure.model_settings import ModelDefaults
@@ -46,9 +47,9 @@ def is_installed(model: ModelName) -> bool:
 
 def install_command(model: ModelName) -> str:
     """Return the command that installs what is needed to ask a model."""
-    if model.provider in VENDORS or model.url is not None:
-        return f"pip install 'perdure[{model.extra}]'"
-    return f"pip install 'perdure[{model.extra}]' 'pydantic-ai-slim[{model.provider}]'"
+    is_known = model.provider in VENDORS or model.url is not None
+    further = () if is_known else (f"pydantic-ai-slim[{model.provider}]",)
+    return extras.install_command(model.extra, *further)
 
 
 def _is_found(package: str) -> bool:
