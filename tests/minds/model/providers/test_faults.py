@@ -138,6 +138,15 @@ async def test_a_server_that_is_not_there_is_unreachable(
     assert clock.pauses == [1.0, 4.0, 15.0]
 
 
+async def test_a_server_of_ollama_that_does_not_run_is_unreachable_with_the_command_that_starts_it(
+    clock: QuickClock, watched: Watched
+) -> None:
+    client = ProviderClient(ModelDefaults(), StoredSecrets(), clock, {"OLLAMA_HOST": "127.0.0.1:1"})
+    failed = await failure(client, hello("ollama:llama3.2"), watched)
+    assert (failed.failure_code, failed.next) == ("unreachable", "ollama serve")
+    await client.close()
+
+
 async def until_requested(server: ModelServer, count: int) -> None:
     while len(server.requests) < count:  # noqa: ASYNC110 (the server is a thread that has no event of this loop)
         await asyncio.sleep(0.005)

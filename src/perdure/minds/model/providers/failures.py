@@ -57,7 +57,9 @@ def of_status(status: int, message: str, model: ModelName, retry_after_s: float 
 
 def unreachable(model: ModelName, why: str) -> Failure:
     """Return the failure of a connection that could not be made, or broke."""
-    return Failure("unreachable", f"{model.text} cannot be reached: {why}", is_retryable=True, next=test_command(model))
+    message = f"{model.text} cannot be reached: {why}"
+    fix = "ollama serve" if model.provider == "ollama" else test_command(model)
+    return Failure("unreachable", message, is_retryable=True, next=fix)
 
 
 def cannot_load(model: ModelName, why: str) -> Failure:
