@@ -1,10 +1,8 @@
 """A real server on a real port, on each kind of database, and ways to speak to it; each checks what it receives."""
 
-import asyncio
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -15,13 +13,6 @@ from perdure.client import Client
 from perdure.interfaces.api.server import Address, Running, running
 from tests.interfaces.api.document import documented, documented_client
 from tests.interfaces.api.serving import Served, plain_http, served
-
-
-@pytest.fixture(autouse=True)
-def quick_uvicorn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a server end in 20 ms: uvicorn polls ten times a second for its end, and pauses 0.1 s when it closes."""
-    quick = SimpleNamespace(**{**vars(asyncio), "sleep": lambda pause_s: asyncio.sleep(pause_s / 10)})
-    monkeypatch.setattr("uvicorn.server.asyncio", quick)
 
 
 @pytest.fixture

@@ -57,6 +57,7 @@ def until(is_so: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 30
     while not is_so():
         assert time.monotonic() < deadline
+        time.sleep(0.005)  # what is waited for needs the processor
 
 
 class Both:

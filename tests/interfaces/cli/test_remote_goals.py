@@ -230,7 +230,8 @@ def test_a_goal_outlives_a_server_that_is_killed_in_the_middle_of_a_run(
     marker = Path("go").absolute()
     Path("plan.yaml").write_text(
         "goal: outlive\nsteps:\n"
-        f"  - {{id: wait, shell: true, exec: 'until test -e {marker}; do :; done; echo over', effect: idempotent}}\n"
+        f"  - {{id: wait, shell: true, exec: 'until test -e {marker}; do sleep 0.02; done; echo over'"
+        ", effect: idempotent}\n"
     )
     port = _free_port()
     server = start("serve", "--port", str(port))
@@ -309,7 +310,7 @@ def test_what_a_step_at_the_server_reports_is_shown_until_it_has_ended(both: Bot
 
 def test_ctrl_c_leaves_the_goal_to_the_server(both: Both, start: Start) -> None:
     marker = Path("go").absolute()
-    program = start("run", "--shell", f"echo begun; until test -e {marker}; do :; done", "--url", both.url)
+    program = start("run", "--shell", f"echo begun; until test -e {marker}; do sleep 0.02; done", "--url", both.url)
     program.until("running")
     program.press(CTRL_C)
     said = program.until("goal watch")
