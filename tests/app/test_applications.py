@@ -34,7 +34,7 @@ async def asking(goal: Goal) -> str:
 
 @flow
 async def sleeping(goal: Goal) -> str:
-    await goal.sleep(0.01)
+    await goal.sleep(0.3)  # longer than it takes to park it
     return str(await goal.step(note, "awake"))
 
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from perdure import Conflict, Goal, GoalFailed, GoalResult, Invalid, NotFound, Perdure, flow
 from perdure.app.goals.goals import Goals
-from tests.app.parked import parked
+from tests.app.parked import parked, parking
 
 CALLS: list[str] = []
 
@@ -202,14 +202,12 @@ async def test_who_follows_a_goal_sees_each_event_once_until_it_ends(goals: Goal
 
 
 async def test_goals_that_are_due_go_on_and_others_do_not(database_url: str, tmp_path: Path) -> None:
-    (tmp_path / "home").mkdir()
-    (tmp_path / "home" / "config.toml").write_text("park_after_s = 0")
     async with Perdure.open(tmp_path / "home", database_url=database_url) as p:
-        goal_id = (await parked(p.goals.run(sleeping))).id
+        async with parking(p) as goals:
+            goal_id = (await parked(goals.run(sleeping))).id
+            assert await goals.due() == [], "its clock stands still"
         assert (await p.goals.find(goal_id)).summary.waiting_for == "timer"
-        while not (due := await p.goals.due()):
-            pass
-        assert [view.summary.goal_id for view in due] == [goal_id]
+        assert [view.summary.goal_id for view in await p.goals.due()] == [goal_id]
         assert (await p.goals.resume(goal_id)).status == "done"
         assert await p.goals.due() == []
     assert CALLS == ["awake"]

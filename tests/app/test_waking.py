@@ -1,24 +1,23 @@
 """A server wakes goals of the command line: those that sleep, are due, and have no live worker."""
 
+import asyncio
 import logging
 import shutil
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from perdure import Goal, Perdure, flow
-from perdure.app.goals.goals import Goals
 from perdure.app.goals.new_goal import NewGoal, of_flow
-from perdure.app.home.system import SystemClock, is_dead, observer
+from perdure.app.home.system import SystemClock, observer
 from perdure.app.wire.goal_view import GoalView
 from perdure.app.workers.server_worker import WakeCli
 from perdure.kernel.events import Wait
 from perdure.moments import iso
 from tests.app.holds import CALL, left_by_dead_worker
+from tests.app.parked import parking
 from tests.app.serving import at_work, become, seen_by_server
 from tests.app.test_verification import edit
 
@@ -46,25 +45,12 @@ async def p(tmp_path: Path, migrated_sqlite: str) -> AsyncIterator[Perdure]:
 
 
 async def parked(p: Perdure, new: NewGoal) -> str:
-    """Start a goal as the command line does, and return it when it sleeps, is due, and has no worker."""
-    async with commands(p) as goals:
+    """Start a goal as the command line does, and return it; it sleeps, is due, and has no worker."""
+    async with parking(p) as goals:
         ran = await goals.begin(new)
-        assert ran.outcome == "waiting"
-        while ran.state.goal_id not in {goal.id for goal in await goals.due()}:
-            pass
-        return ran.state.goal_id
-
-
-@asynccontextmanager
-async def commands(p: Perdure) -> AsyncIterator[Goals]:
-    """The goals as another process has them, which parks at once."""
-    home = p.settings.home
-    leases = p.database.leases(boottime_s=SystemClock().boottime_s, is_dead=partial(is_dead, home))
-    goals = Goals(home, p.database.state_store(), leases, park_after_s=0)
-    try:
-        yield goals
-    finally:
-        await goals.close()
+    assert ran.outcome == "waiting"
+    assert ran.state.goal_id in {goal.id for goal in await p.goals.due()}
+    return ran.state.goal_id
 
 
 async def found(p: Perdure, goal_id: str) -> GoalView:
@@ -127,8 +113,8 @@ async def test_a_goal_that_was_woken_by_a_server_that_died_is_woken_by_the_next(
     """A server is cut off in the step behind the nap: the row says still since when the goal was due."""
     goal_id = await sleeping_plan(p, tmp_path, WORKS_LONG)
     async with at_work(p, wakes=WakeCli()) as serving:
-        while "work.1" not in (await p.goals.state(goal_id)).calls:
-            pass
+        while "work.1" not in (await p.goals.state(goal_id)).calls:  # noqa: ASYNC110 (the server runs it)
+            await asyncio.sleep(0.005)
         serving.end_wait()
     assert (await found(p, goal_id)).status == "interrupted"
     (tmp_path / "go").touch()

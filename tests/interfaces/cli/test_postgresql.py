@@ -29,7 +29,7 @@ async def paying(goal, name):
 
 @flow
 async def sleeping(goal):
-    await goal.sleep(0.01)
+    await goal.sleep(0.5)  # longer than it takes to park it
     return await goal.step(note, "awake")
 """
 NOTED = Path("noted")
