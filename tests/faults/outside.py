@@ -81,10 +81,14 @@ class Outside:
 
     def _act(self, place: str, fails: int) -> str:
         self._note(place)
-        attempt = int(current_step().idempotency_key.rpartition(".")[2])
-        if attempt <= fails:
+        if self._attempts(place) <= fails:
             raise ValueError(place)
         return place
+
+    def _attempts(self, place: str) -> int:
+        """Count the attempts of the step that had their effect; one that was cancelled before has not failed."""
+        goal_id = current_step().idempotency_key.partition("/")[0]
+        return len({key for each, key in self.effects() if each == place and key.partition("/")[0] == goal_id})
 
     def _note(self, place: str) -> None:
         if self._file is None:
