@@ -370,7 +370,7 @@ def test_each_hash_covers_all_events_before_it() -> None:
 
 def test_the_wire_form_is_the_one_of_the_specification() -> None:
     assert sealed(ToolCall("c1", "fetch", "exec", {"argv": ["true"]}, "once")).wire() | {"hash": ""} == {
-        "v": 2,
+        "v": 3,
         "goal_id": "g",
         "seq": 1,
         "id": "0192",

@@ -80,10 +80,10 @@ def test_a_goal_of_version_1_is_compared_with_one_of_today_by_its_meaning() -> N
     new = goal_1({"kind": "flow", "flow": "nightly", "at": "reports:nightly", "args": FLOW["args"]}) | {
         "forked_from": None
     }
-    today = Event("h", 1, "0" * 32, "goal", 0, 9, orjson.dumps(new).decode(), NO_HASH, v=2)
+    today = Event("h", 1, "0" * 32, "goal", 0, 9, orjson.dumps(new).decode(), NO_HASH)
     assert compare(old, [today]).common == 1
 
 
 def test_an_event_of_a_newer_version_is_refused_as_such() -> None:
     with pytest.raises(Conflict, match="newer Perdure"):
-        decode(Event("g", 1, "0" * 32, "goal", 0, 1, "{}", NO_HASH, v=3))
+        decode(Event("g", 1, "0" * 32, "goal", 0, 1, "{}", NO_HASH, v=4))

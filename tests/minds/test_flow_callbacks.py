@@ -23,4 +23,3 @@ async def test_a_timer_that_fires_in_the_turn_that_a_blocking_flow_leaves_to_oth
     asyncio.create_task(block(), context=context)  # noqa: RUF006 (it has ended at rest)
     await callbacks.rest()
     assert fired == ["timer"]
-    assert callbacks.next_timer_s() is None

@@ -98,7 +98,8 @@ __all__ = [
     "unreadable",
 ]
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
+"""Since version 3, a history of a flow has the timers that have fired."""
 NO_HASH = bytes(32)
 """The previous hash of the first event of a goal."""
 FRAME_BYTES = 400

@@ -9,6 +9,7 @@ from perdure.errors import Damaged
 from perdure.gc_pause import gc_paused
 from perdure.kernel.conversation.conversation import Conversation
 from perdure.kernel.events import (
+    SCHEMA_VERSION,
     Ask,
     Body,
     Cancel,
@@ -116,6 +117,8 @@ class GoalState:
     """The number of calls of a step when it was last reopened: its retry policy counts from there."""
     origins: list[Origin] = field(default_factory=list)
     """The goals that wrote the history, in order: from the first of a chain of forks to this goal."""
+    first_v: int = SCHEMA_VERSION
+    """The version of the first event."""
 
     @property
     def goal_id(self) -> str:
@@ -237,7 +240,8 @@ def _begin(event: Event) -> GoalState:
         raise Damaged(f"The history of {event.goal_id} does not begin with its goal, but with event {event.seq}.")
     head = Head(event.goal_id, event.seq, event.hash)
     origin = Origin(event.goal_id, event.seq, event.timestamp_us)
-    return GoalState(body, head, event.timestamp_us, event.timestamp_us, body.limits, body.policy, origins=[origin])
+    created_us, policy = event.timestamp_us, body.policy
+    return GoalState(body, head, created_us, created_us, body.limits, policy, origins=[origin], first_v=event.v)
 
 
 def _take(state: GoalState, body: Body, event: Event) -> None:

@@ -4,6 +4,7 @@ N steps cost N + 1 commits: each outcome and the intents that follow from it are
 """
 
 import asyncio
+import math
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -24,7 +25,7 @@ from perdure.kernel.history.repetition import ChildEffects
 from perdure.kernel.history.step_names import is_sleep
 from perdure.kernel.inbox import Handling, cut_short, take_posts
 from perdure.kernel.journal import Journal
-from perdure.kernel.ports import Clock, Inbox, LeaseLost
+from perdure.kernel.ports import Appended, Clock, Inbox, LeaseLost
 from perdure.kernel.recovery import give_up, recover
 from perdure.kernel.run_context import RunContext
 
@@ -180,13 +181,12 @@ class Loop:
             outcome = self._outcome(wake_us)
             if outcome == "waiting" and await self._children.are_active():
                 outcome, wake_us = None, self._clock.now_us() + _CHILDREN_US
-            self.journal.is_due_if_left = self._is_due_if_left()
-            done = await self.journal.commit(release=outcome is not None)
+            done = await self._commit(release=outcome is not None)
             if self.journal.is_released():
                 return self._result(outcome or "ended")
             if self._has_posts or done.inbox_waiting:  # before anything begins: it may be a cancel
                 self._has_posts = False
-                await self._record_news()
+                await self._record_news(is_posted=True)
                 was_cancelled = is_cleaning_up(self.state)
                 await take_posts(self.journal, self._inbox, self._handling, is_expected=done.inbox_waiting)
                 if not self.journal.is_released() and is_cleaning_up(self.state) == was_cancelled:
@@ -203,6 +203,13 @@ class Loop:
     def _result(self, outcome: Outcome) -> RunResult:
         return RunResult(outcome, self.state, self.journal.queue, self.journal.start_key)
 
+    async def _commit(self, *, release: bool) -> Appended:
+        """Make a decision of the mind durable. Its notes are recorded if a child starts, or if the goal is released."""
+        if self._decider.notes and (release or self._children.new()):
+            self._decider.record_notes()
+        self.journal.is_due_if_left = self._is_due_if_left()
+        return await self.journal.commit(release=release)
+
     def _is_due_if_left(self) -> bool:
         """Return whether a waiting goal must be run again if this process dies.
 
@@ -211,18 +218,24 @@ class Loop:
         has_unknown = self.state.reached_limit is None and len(self.state.settled) > self._decider.known
         return has_unknown or bool(self._calls.cancelling) or bool(self._children.new())
 
-    async def _record_news(self) -> None:
+    async def _record_news(self, *, is_posted: bool = False) -> None:
         """Record what the mind has decided by itself, before outcomes that it did not know.
 
         A replay of a flow must see the same order: then the steps that it asked for after an unrecorded sleep keep
         their numbers, and a call that a deadline cancelled is cancelled although it ended in the same moment.
         """
         is_over = self.state.termination is not None or self._is_stopping or self.state.reached_limit is not None
-        if is_over or not self._run_context.mind.has_news():
-            return
-        proposal = await self._decider.ask()
-        self._decider.record(replace(proposal, end=None))  # the end is decided again when all is recorded
-        self._calls.cancel(proposal.cancelled)
+        if not is_over and self._run_context.mind.has_news():
+            proposal = await self._decider.ask()
+            self._decider.record(replace(proposal, end=None))  # the end is decided again when all is recorded
+            self._calls.cancel(proposal.cancelled)
+        if self._decider.notes and (is_posted or self._has_outcomes()):
+            self._decider.record_notes()
+
+    def _has_outcomes(self) -> bool:
+        """Return whether a call has ended or a timer has elapsed, and is not recorded yet."""
+        first_us = min(self.state.timers().values(), default=math.inf)
+        return self._calls.has_ended or first_us <= self._clock.now_us()
 
     async def _decide(self) -> int | None:
         """Ask the mind, and record its proposal; return the moment to ask it again."""

@@ -26,6 +26,11 @@ class Proposal:
     """Seconds after which the mind is asked again, independent of the clock, because it does unrecorded work."""
     events: Sequence[Body] = ()
     """Events of the mind itself, recorded before everything else: a turn of a model, a version marker of a flow."""
+    notes: Sequence[Body] = ()
+    """Events that are recorded in front of whatever is recorded next, and not alone: fired timers of a flow.
+
+    The mind proposes them until they are recorded. So a flow that polls does not cost a commit for each of its sleeps.
+    """
     in_order: bool = False
     """Whether each call starts only after the one before it is settled. The policy judges each such call of a model
     when it could start."""

@@ -1,12 +1,13 @@
 """The JSON form of a call: its state, duration and cost."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from perdure.app.wire.next_attempts import next_attempt_us
 from perdure.kernel.events import Ask, Happened, ToolCall, ToolError, Wait
 from perdure.kernel.fold import GoalState
 from perdure.kernel.history.call_state import CallState
-from perdure.kernel.history.step_names import is_deadline
+from perdure.kernel.history.step_names import is_deadline, is_timer
 from perdure.moments import iso, iso_or_none, moment, moment_us
 
 if TYPE_CHECKING:
@@ -125,8 +126,18 @@ def deadline(about: Ask | Wait) -> str:
     return "" if about.until is None else f", until {moment(moment_us(about.until))}"
 
 
+def _fired(output: Mapping[str, Any]) -> str:
+    """Return a fired timer of a flow as text. See `minds/flow/execution/fired_timers`."""
+    seconds, times = output.get("seconds", 0.0), output.get("times", 1)
+    if "sleep" not in output:
+        return f"deadline of {seconds:g} s has passed"
+    return f"slept {seconds:g} s" if times == 1 else f"slept {seconds:g} s, {times} times"
+
+
 def _ended(call: CallState) -> str:
     outcome = call.outcome
+    if outcome is not None and is_timer(call.call.step) and isinstance(outcome.output, dict):
+        return _fired(outcome.output)
     if outcome is None or outcome.ok:
         again = f", run again {call.times_again}x" if call.times_again else ""
         is_checked = call.unknown is not None or (outcome is not None and outcome.happened == "yes")

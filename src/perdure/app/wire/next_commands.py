@@ -26,6 +26,7 @@ from perdure.kernel.history.repetition import (
     name_unresolved,
     unresolved_after,
 )
+from perdure.kernel.history.step_names import is_timer
 from perdure.kernel.limits import reached
 from perdure.kernel.recovery import WITHOUT_RESULT
 from perdure.kernel.summary import Summary
@@ -321,7 +322,8 @@ def _retry(goal: Summary, why: str = "Retry what failed, when the cause is fixed
 
 def _why_retried(state: GoalState, planned: Reopened) -> str:
     """Return a description of a retry: the steps that it calls again, and those that wait for a decision."""
-    repeated = [state.calls[call_id] for call_id in planned.again]
+    again_from = (state.calls[call_id] for call_id in planned.again)
+    repeated = [call for call in again_from if not is_timer(call.call.step)]
     late = [call.call.step for call in repeated if not isinstance(call.call, ToolCall) and _has_passed(call)]
     again = [each.call.step for each in repeated if not (is_cancelled_by_flow(each) or each.call.step in late)]
     cancelled = [call.call.step for call in repeated if is_cancelled_by_flow(call) and not call.is_child]

@@ -67,6 +67,11 @@ class RunningCalls:
         """Whether no call runs, no call without an intent is to start, and no child is to be cancelled."""
         return not (self._running or self._unrecorded or self._children_to_end)
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether a call can be collected."""
+        return any(task.done() for task in self._running.values())
+
     def add_unrecorded(self, calls: Sequence[ToolCall]) -> None:
         """Start pure calls with the next `start_new`: without an intent, they are not in the state."""
         self._unrecorded += calls

@@ -43,7 +43,9 @@ class Decider:
         self.again_s: float | None = None
         """When to ask the mind again: at the moment `wake_us`, and after `again_s` seconds. See Proposal."""
         self.known = 0
-        """The number of settled calls when the mind was last asked."""
+        """The number of settled calls that the mind knows."""
+        self.notes: Sequence[Body] = ()
+        """Events of the last proposal to record in front of the next event. See Proposal."""
         self.unjudged = [call_id for call_id in self._state.governed if call_id in self._state.open_calls]
         """Calls of a model that the policy has yet to judge, including those of an earlier run."""
         self._is_stopping = False
@@ -138,9 +140,25 @@ class Decider:
             return Proposal()
         finally:
             self._deciding = None
-        self._journal.record(*proposal.events)
+        if proposal.events or proposal.notes:
+            self._record_first(proposal)
         self.end_abandoned()
         return proposal
+
+    def _record_first(self, proposal: Proposal) -> None:
+        """Record the events of a mind that precede its proposal; notes only if something follows them."""
+        self.notes = proposal.notes
+        if proposal.events or proposal.actions or proposal.cancelled or proposal.end is not None:
+            self.record_notes()
+        self._journal.record(*proposal.events)
+        self.known = len(self._state.settled)
+
+    def record_notes(self) -> None:
+        """Record the notes of the last proposal, unless they are recorded."""
+        if self.notes:
+            notes, self.notes = self.notes, ()
+            self._journal.record(*notes)
+            self.known += len(notes)
 
     def end_abandoned(self) -> None:
         """Cancel calls without an intent that the mind abandoned. They leave no trace in the history."""

@@ -6,6 +6,7 @@ failed, and these are called under new call ids. That is correct only if the cod
 
 - A call that may have had its effect (`may_have_happened`) is not repeated; a person decides.
 - A call that the flow cancelled because it was about to fail is repeated too: the retry does not cancel it.
+- A timer that fired after the failure begins again, if nothing was begun because of it: a deadline that ended the flow.
 - If the flow reacted to the failure, for example with a compensation, the retry is refused: the step would succeed
   beside its own compensation. Then a fork before the failure is offered.
 """
@@ -31,7 +32,7 @@ from perdure.kernel.events import (
 from perdure.kernel.fold import GoalState
 from perdure.kernel.history.call_state import CallState
 from perdure.kernel.history.repetition import cleanup_steps, may_have_happened
-from perdure.kernel.history.step_names import branch_of, is_marker, may_follow
+from perdure.kernel.history.step_names import branch_of, is_marker, is_timer, may_follow
 from perdure.kernel.limits import raised_limits
 
 
@@ -72,7 +73,7 @@ def plan_retry(state: GoalState, *, by: str, reason: str | None = None, policy: 
     calls = [steps[step] for step in named]
     if state.begun.mind.kind == "flow":
         _refuse_after_compensation(state, named)
-        calls = [*calls, *_cancelled_by_failure(state, calls)]
+        calls = [*calls, *_cancelled_by_failure(state, calls), *_fired_by_failure(state, calls)]
     return replace(_reopened(state, calls, by=by, reason=reason), policy=policy)
 
 
@@ -184,11 +185,23 @@ def _cancelled_by_failure(state: GoalState, failed: Sequence[CallState]) -> list
     """
     last = {call.call.step: call for call in state.calls.values()}
     cancelled = [call for call in last.values() if not call.is_open and is_cancelled_by_flow(call)]
+    return _without_consequences(state, cancelled, failed)
+
+
+def _fired_by_failure(state: GoalState, failed: Sequence[CallState]) -> list[CallState]:
+    """Return the fired timers that begin again in a retry. See `_cancelled_by_failure`."""
+    timers = [call for call in state.calls.values() if is_timer(call.call.step)]
+    return _without_consequences(state, timers, failed)
+
+
+def _without_consequences(state: GoalState, calls: Sequence[CallState], failed: Sequence[CallState]) -> list[CallState]:
+    """Return those of some calls that ended after the first failure, and because of which no call was begun."""
     if not failed:
-        begun_seq = max((call.seq for call in state.calls.values()), default=0)
-        return [call for call in cancelled if (call.ended_seq or 0) > begun_seq]
+        begun = (call.seq for call in state.calls.values() if not is_timer(call.call.step))
+        begun_seq = max(begun, default=0)
+        return [call for call in calls if (call.ended_seq or 0) > begun_seq]
     first_seq = min(call.ended_seq or call.seq for call in failed)
-    after = [call for call in cancelled if (call.ended_seq or 0) > first_seq and call not in failed]
+    after = [call for call in calls if (call.ended_seq or 0) > first_seq and call not in failed]
     return [call for call in after if not _begun_because_of(state, call.call.step, call)]
 
 

@@ -9,7 +9,9 @@ from perdure.kernel.fold import GoalState
 from perdure.kernel.history.call_state import CallState
 
 _LISTED = 20
-_MARKER = "version:"
+_VERSION = "version:"
+_TIMER = "timer:"
+_MARKERS = (_VERSION, _TIMER)
 _DEADLINE = "timeout#"
 
 
@@ -83,15 +85,30 @@ def may_follow(branch: str, other: str) -> bool:
 
 def marker_step(branch: str, name: str) -> str:
     """Return the step name of the marker that records which version of its code a flow has chosen."""
-    return f"{branch}/{_MARKER}{name}"
+    return f"{branch}/{_VERSION}{name}"
+
+
+def timer_step(branch: str, number: int) -> str:
+    """Return the step name of the record of a fired timer: a deadline of asyncio in a flow, or a sleep."""
+    return f"{branch}/{_TIMER}{number}"
 
 
 def is_marker(step: str) -> bool:
-    """Return whether a step is a marker, which a replay of the flow need not ask for."""
-    if _MARKER not in step:
+    """Return whether a step is a marker, which the code of a flow does not request: a version or a fired timer."""
+    if ":" not in step:
         return False
     tail = step.rpartition("/")[2]
-    return tail.startswith(_MARKER) and "#" not in tail
+    return tail.startswith(_MARKERS) and "#" not in tail
+
+
+def is_version(step: str) -> bool:
+    """Return whether a step is the marker of a version."""
+    return _VERSION in step and is_marker(step) and not is_timer(step)
+
+
+def is_timer(step: str) -> bool:
+    """Return whether a step is the record of a fired timer."""
+    return _TIMER in step and is_marker(step) and step.rpartition("/")[2].startswith(_TIMER)
 
 
 def is_deadline(call: CallState) -> bool:

@@ -34,4 +34,9 @@ def _mind_from_1(mind: Content) -> Content:
     return mind if at is None else {**mind, "flow": at.partition(":")[2] or at, "at": at}
 
 
-_UPCASTERS: dict[int, Callable[[str, Content], Content]] = {1: _from_1}
+def _from_2(event_type: str, content: Content) -> Content:  # noqa: ARG001 (as all of them)
+    """Return a payload of version 2 unchanged: it differs from version 3 only in the timers that it lacks."""
+    return content
+
+
+_UPCASTERS: dict[int, Callable[[str, Content], Content]] = {1: _from_1, 2: _from_2}

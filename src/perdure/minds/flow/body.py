@@ -73,6 +73,8 @@ def _leave_unended(progress: Progress, path: str) -> None:
     """Close the callbacks of a cancelled function; abandon it if it still runs."""
     if progress.callbacks is not None:
         progress.callbacks.close()
+    if progress.timers is not None:
+        progress.timers.close()
     body = progress.body
     if body is not None and not body.done():
         leave_alone(body)
@@ -86,6 +88,8 @@ async def unwind(progress: Progress, path: str) -> None:
     """Cancel the function and its requests; wait for its `finally` blocks, for a limited time."""
     if progress.body is None:
         return
+    if progress.timers is not None:
+        progress.timers.release()
     progress.body.cancel()
     for request in list(progress.requests.values()):
         request.answer.cancel()

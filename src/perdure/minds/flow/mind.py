@@ -26,8 +26,8 @@ from perdure.minds.flow.execution.delivery import Delivery
 from perdure.minds.flow.execution.event_loop import FlowCallbacks
 from perdure.minds.flow.execution.progress import Progress
 from perdure.minds.flow.execution.recorded_steps import ChangedFlow, Recorded
-from perdure.minds.flow.execution.timer_order import TimerPlan, TimerSearch
-from perdure.minds.flow.execution.waiting import advance, check_again_s, fire_timers, settle_doubts
+from perdure.minds.flow.execution.timers.flow_timers import FlowTimers
+from perdure.minds.flow.execution.waiting import advance, check_again_s, fire_passed, settle_doubts
 from perdure.minds.flow.flow import Flow
 from perdure.minds.flow.goal import Goal
 from perdure.minds.flow.requests import (
@@ -52,8 +52,8 @@ from perdure.minds.flow.versions import Refusal, Versions
 from perdure.minds.retry import NO_RETRY, Retry
 from perdure.minds.step_status import standing
 
-_SEARCH_S = 10.0
-"""How long other orders of timers are tried before the code of a flow counts as changed."""
+_MOST_FIRED = 100
+"""The number of timers that are fired in one decision."""
 
 log = logging.getLogger(__name__)
 
@@ -78,60 +78,24 @@ class FlowMind:
         self.goal_id = ""
         self.origins: Sequence[Origin] = ()
         """The goals that wrote the history of this goal. See GoalState."""
-        self._begin(Progress())
-        self.tool = StepTool(self._progress, forks, calls)
-
-    def _begin(self, progress: Progress) -> None:
-        """Reset the state for a new run of the function."""
-        self._progress = progress
+        self._progress = Progress()
         self._cleanup = Cleanup()
-        self._cancelling = Cancelling(progress)
-        self._delivery = Delivery(progress, self._cancelling, self._cleanup)
+        self._cancelling = Cancelling(self._progress)
+        self._delivery = Delivery(self._progress, self._cancelling, self._cleanup)
         self._ids: set[str] = set()
         self.versions = Versions()
         self._refusal: Refusal | None = None
+        self.tool = StepTool(self._progress, forks, calls)
 
     async def prepare(self, state: GoalState, tools: Toolbox) -> Sequence[Body]:  # noqa: ARG002 (a flow knows no tools)
         """See Mind.prepare. Replays the function to the end of the history.
 
-        A function with its own timers may take another path if they fire in another order than in the first run. Then
-        it is replayed again with other orders; see `timer_order`.
-
         Raises: Conflict when the function does not request the recorded steps; nothing is recorded then.
         """
-        search, loop = TimerSearch(), asyncio.get_running_loop()
-        first: ChangedFlow | None = None
-        until_s = loop.time() + _SEARCH_S
-        while (plan := search.next_plan(is_late=loop.time() > until_s)) is not None:
-            try:
-                await self._replay(state, plan)
-            except ChangedFlow as changed:
-                first = first or changed
-                search.note(plan, self._progress.came(state))
-                if not await self._reset():
-                    break
-            else:
-                return ()
-        if first is not None:
-            raise first from None
-        return ()
-
-    async def _reset(self) -> bool:
-        """Unwind a function that took another path because of its timers; return whether it can be replayed again."""
-        callbacks, body = self._progress.callbacks, self._progress.body
-        if callbacks is None or body is None or not callbacks.has_dated:
-            return False
-        await self.close()
-        await callbacks.rest()
-        self._progress.requests.clear()  # the tool of the steps shares this dict
-        self._begin(Progress(requests=self._progress.requests))
-        return body.done()
-
-    async def _replay(self, state: GoalState, plan: TimerPlan) -> None:
         recorded = self._progress.recorded = Recorded(state)
-        self._progress.is_replaying, self._progress.reached_us = True, state.origins[0].created_us
+        self._progress.is_replaying, self._progress.from_history = True, len(state.settled)
         self.versions.load(state)
-        callbacks = self._launch(state, plan)
+        callbacks = self._launch(state)
         await callbacks.rest()
         await settle_doubts(self._progress, recorded, callbacks, self._delivery.next_seq(state))
         while await self._replay_next(state, recorded, callbacks):
@@ -140,6 +104,7 @@ class FlowMind:
         if self._refusal is not None:
             raise self._refusal.error
         recorded.require_all_asked(self._flow.path, ended_without(self._progress.end))
+        return ()
 
     async def _replay_next(self, state: GoalState, recorded: Recorded, callbacks: FlowCallbacks) -> bool:
         """Deliver the next outcome or cancel in the history; return whether the replay continues."""
@@ -171,31 +136,41 @@ class FlowMind:
         while (is_cancel := delivery.is_cancel_next(state)) or progress.delivered < len(state.settled):
             if is_cancel:
                 delivery.begin_cleanup(state)
-            elif not (delivery.deliver_next(state) or self._fire_passed(state, callbacks)):
+            elif not (delivery.deliver_next(state) or (delivery.awaits_cancel(state) and fire_passed(progress))):
                 progress.delivered += 1
             await callbacks.rest()
+        if progress.timers is not None and progress.timers.has_due:
+            await self._fire_due(state, progress.timers, callbacks)
         self._refuse_unasked()
         if self._refusal is not None:
             return self._refusal.decide(state, now_us)
         cancelled, markers = self._cancelling.cancelled_calls(state), self.versions.take_fresh()
+        notes = progress.fired.unrecorded(state)
         if progress.end is not None:
-            return Proposal(cancelled=cancelled, end=None if state.is_busy else progress.end, events=markers)
+            end = None if state.is_busy else progress.end
+            return Proposal(cancelled=cancelled, end=end, events=markers, notes=notes)
         actions, unrecorded, wakes = begin_fresh(progress, state, now_us)
-        again_s = check_again_s(progress, callbacks)
+        again_s = check_again_s(progress)
         wake_us = min(wakes, default=None)
-        return _proposal(actions, unrecorded, cancelled, wake_us=wake_us, again_s=again_s, events=markers)
+        return _proposal(actions, unrecorded, cancelled, wake_us=wake_us, again_s=again_s, events=markers, notes=notes)
 
-    def _fire_passed(self, state: GoalState, callbacks: FlowCallbacks) -> bool:
-        """Fire a deadline that had passed before a worker died; return whether there was one.
-
-        The function had cancelled a child, and its end was not recorded before the worker died. See `waiting`.
-        """
-        return self._delivery.awaits_cancel(state) and fire_timers(self._progress, callbacks)
+    async def _fire_due(self, state: GoalState, timers: FlowTimers, callbacks: FlowCallbacks) -> None:
+        """Fire the timers of the function that have expired, one at a time, as outcomes are delivered."""
+        for _ in range(_MOST_FIRED):
+            timer = timers.next_due()
+            if timer is None or self._progress.end is not None or self._refusal is not None:
+                break
+            self._progress.fired.note(timer, timers.position_of(timer), state)
+            timers.fire([timer])
+            self._progress.note_activity(asyncio.get_running_loop())
+            await callbacks.rest()
 
     def has_news(self) -> bool:
         """See Mind.has_news. A timer of the function has fired, or unrecorded work that it awaits has ended."""
-        progress, callbacks = self._progress, self._progress.callbacks
-        return callbacks is not None and (bool(progress.fresh or progress.cancelled) or callbacks.has_ready())
+        progress, callbacks, timers = self._progress, self._progress.callbacks, self._progress.timers
+        if callbacks is None or timers is None:
+            return False
+        return bool(progress.fresh or progress.cancelled) or timers.has_due or callbacks.has_ready()
 
     def take_abandoned(self) -> Sequence[str]:
         """See Mind.take_abandoned. The function has cancelled these pure steps."""
@@ -334,12 +309,14 @@ class FlowMind:
         except ChangedFlow as error:
             self.refuse(error)
 
-    def _launch(self, state: GoalState, plan: TimerPlan | None = None) -> FlowCallbacks:
-        self._progress.state, self.goal_id, self.origins = state, state.goal_id, state.origins
-        self._progress.now_us = state.origins[0].created_us
-        self._progress.callbacks = FlowCallbacks(partial(is_of, self), plan)
-        self._progress.body = asyncio.create_task(self._run(state.goal_id), context=context_of(Branch(self)))
-        return self._progress.callbacks
+    def _launch(self, state: GoalState) -> FlowCallbacks:
+        progress = self._progress
+        progress.state, self.goal_id, self.origins = state, state.goal_id, state.origins
+        progress.now_us = progress.reached_us = state.origins[0].created_us
+        callbacks = progress.callbacks = FlowCallbacks(partial(is_of, self))
+        progress.timers = FlowTimers(self, lambda: progress.reached_us, is_shown=callbacks.shows_timers)
+        progress.body = asyncio.create_task(self._run(state.goal_id), context=context_of(Branch(self)))
+        return callbacks
 
     async def _run(self, goal_id: str) -> None:
         try:

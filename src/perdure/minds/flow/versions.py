@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from perdure.errors import Conflict, Invalid
 from perdure.kernel.events import ToolOutput
 from perdure.kernel.fold import GoalState
-from perdure.kernel.history.step_names import branch_of, is_marker, marker_step
+from perdure.kernel.history.step_names import branch_of, is_version, marker_step
 from perdure.kernel.mind import Proposal
 from perdure.minds.flow.requests import require_name
 from perdure.minds.step_status import call_id
@@ -62,7 +62,7 @@ class Versions:
         """Load the versions in a history."""
         for call in state.calls.values():
             step = call.call.step
-            if is_marker(step) and call.outcome is not None:
+            if is_version(step) and call.outcome is not None:
                 branch = branch_of(step)
                 name = step.removeprefix(marker_step(branch, ""))
                 self._answers.setdefault(name, _Answer(int(call.outcome.output), branch, call.seq))

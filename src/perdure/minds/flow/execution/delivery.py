@@ -15,6 +15,8 @@ loop.
 outcomes, and it may be delivered before earlier ones.
 
 **Cancel.** The cancel of a goal has a position between the outcomes, and is delivered like one.
+
+**Timers.** A deadline of asyncio that has fired is recorded, and fires again between the same outcomes. See `timers`.
 """
 
 import asyncio
@@ -26,10 +28,11 @@ from perdure.kernel.calls.cancellation import is_cancelled_by_flow
 from perdure.kernel.events import Termination
 from perdure.kernel.fold import GoalState
 from perdure.kernel.history.call_state import CallState
-from perdure.kernel.history.step_names import is_marker
+from perdure.kernel.history.step_names import is_marker, is_timer
 from perdure.minds.flow.execution.cancelling import Cancelling
 from perdure.minds.flow.execution.cleanup import Cleanup
 from perdure.minds.flow.execution.progress import Progress
+from perdure.minds.flow.execution.timers.fired_timers import recorded_timer
 from perdure.minds.flow.requests import Pause, Request, is_id
 from perdure.minds.flow.steps.endings import failure_from, value_for
 from perdure.minds.flow.steps.failed_steps import tag_with_steps
@@ -70,14 +73,14 @@ class Delivery:
 
     def is_due(self, state: GoalState) -> bool:
         """Return whether a replayed function is where it was when the next settled call was delivered."""
-        return self._is_due(state.calls[state.settled[self._progress.delivered]])
+        call = state.calls[state.settled[self._progress.delivered]]
+        if is_timer(call.call.step) and not is_reopened(state, call):
+            timers = self._progress.timers
+            return self._is_due(call) and timers is not None and recorded_timer(call).find(timers) is not None
+        return self._is_due(call)
 
     def _is_due(self, call: CallState) -> bool:
-        recorded, ended_seq, callbacks = self._progress.recorded, call.ended_seq, self._progress.callbacks
-        if callbacks is not None and callbacks.is_timer_before(
-            ended_seq or 0, call.ended_us or 0, self._progress.reached_us
-        ):
-            return False
+        recorded, ended_seq = self._progress.recorded, call.ended_seq
         return recorded is None or ended_seq is None or recorded.has_asked_before(ended_seq)
 
     def deliver_next(self, state: GoalState) -> bool:
@@ -94,11 +97,10 @@ class Delivery:
 
     def _deliver_and_count(self, state: GoalState, call: CallState) -> bool:
         progress = self._progress
-        if progress.is_replaying and progress.callbacks is not None:
-            progress.callbacks.date_timers(progress.reached_us)
         if not self._deliver(state, call):
             return False
-        progress.delivered += 1
+        if not progress.times_left:
+            progress.delivered += 1
         progress.reached_us = call.ended_us or 0
         self._note_delivery(call)
         return True
@@ -132,8 +134,7 @@ class Delivery:
         step = call.call.step
         request = self._progress.requests.get(step)
         if request is None:
-            # The function has cancelled it before it was begun, or has its answer; no code waits for a marker.
-            return step in self._progress.asked or is_marker(step)
+            return self._deliver_unawaited(state, call)
         if self._has_later_attempt(state, call):
             return True
         if request.is_cancelled:
@@ -148,6 +149,27 @@ class Delivery:
         if _is_to_be_cancelled(state, call):
             return False
         self.answer(request, standing(state, step, request.retry))
+        return True
+
+    def _deliver_unawaited(self, state: GoalState, call: CallState) -> bool:
+        """Deliver a call that no request waits for: a timer, a version, or a step that the function no longer needs.
+
+        It has cancelled the step before it was begun, or has its answer.
+        """
+        step = call.call.step
+        return self._fire(state, call) if is_timer(step) else step in self._progress.asked or is_marker(step)
+
+    def _fire(self, state: GoalState, call: CallState) -> bool:
+        """Fire a recorded timer again, unless it was fired in this run; return whether the function has it."""
+        progress, recorded = self._progress, recorded_timer(call)
+        if progress.delivered >= progress.from_history or is_reopened(state, call):
+            return True
+        timer = None if progress.timers is None else recorded.find(progress.timers)
+        if progress.timers is None or timer is None:
+            progress.times_left = 0
+            return False
+        progress.times_left = (progress.times_left or recorded.times) - 1
+        progress.timers.fire([timer])
         return True
 
     def answer(self, request: Request, found: Standing) -> None:
@@ -194,8 +216,6 @@ class Delivery:
 
     def begin_cleanup(self, state: GoalState) -> None:
         """Deliver the cancel of the goal."""
-        if self._progress.is_replaying and self._progress.callbacks is not None:
-            self._progress.callbacks.date_timers(self._progress.reached_us)
         self._progress.reached_us = state.cancel_us
         self._cleanup.begin(self._progress.body)
         self._progress.note_activity(asyncio.get_running_loop())
@@ -203,9 +223,12 @@ class Delivery:
     def deliver_anyway(self, state: GoalState) -> bool:
         """Deliver an outcome to a function that is stuck otherwise; return whether it could take one.
 
-        Its steps with ids may be in another order now. Or one of its deadlines passed in the first run directly before
-        an outcome, when the call that it cancelled had not ended yet.
+        Its steps with ids may be in another order now. Or it does not make a recorded timer: what the timer waited for
+        is not recorded, and took another time. That timer is left out.
         """
+        if is_timer(state.calls[state.settled[self._progress.delivered]].call.step):
+            self._progress.delivered += 1
+            return True
         return (not self.is_cancel_next(state) and self.deliver_next(state)) or self._deliver_by_id(state)
 
 

@@ -7,6 +7,8 @@ from perdure.kernel.events import Termination
 from perdure.kernel.fold import GoalState
 from perdure.minds.flow.execution.event_loop import FlowCallbacks
 from perdure.minds.flow.execution.recorded_steps import Recorded
+from perdure.minds.flow.execution.timers.fired_timers import FiredTimers
+from perdure.minds.flow.execution.timers.flow_timers import FlowTimers
 from perdure.minds.flow.requests import Request
 
 
@@ -17,6 +19,8 @@ class Progress:
     state: GoalState | None = None
     """The last state passed to the mind; None before the function runs."""
     callbacks: FlowCallbacks | None = None
+    timers: FlowTimers | None = None
+    fired: FiredTimers = field(default_factory=FiredTimers)
     body: "asyncio.Task[None] | None" = None
     end: Termination | None = None
     recorded: Recorded | None = None
@@ -33,16 +37,16 @@ class Progress:
     """The steps of cancelled requests; the ends of their calls are not delivered yet."""
     delivered: int = 0
     """The number of settled calls of the state that were delivered."""
+    from_history: int = 0
+    """The number of settled calls at the resume; timers recorded later were fired in this run."""
+    times_left: int = 0
+    """How often the recorded timer that is delivered is still to be fired."""
     reached_us: int = 0
     """The position of a replay, as a time in the first run."""
     now_us: int = 0
     """The time of the newest event that was delivered to the function."""
     active_s: float = 0.0
     """The time of the last activity of the function, by the clock of the event loop."""
-
-    def came(self, state: GoalState) -> tuple[int, int]:
-        """Return how far a replay came: the numbers of steps and outcomes that are left."""
-        return (0 if self.recorded is None else self.recorded.count_left), len(state.settled) - self.delivered
 
     def note_activity(self, loop: asyncio.AbstractEventLoop) -> None:
         """Record an activity of the function: it did or received something."""

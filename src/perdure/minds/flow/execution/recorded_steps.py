@@ -7,6 +7,11 @@ from perdure.kernel.history.reopening import ForkOffered
 from perdure.kernel.history.step_names import branch_of, is_marker, may_follow, short_name
 from perdure.minds.flow.requests import Request, is_id
 
+_WITHOUT_TIMERS = (
+    " Or its deadlines have passed in another order: an older Perdure began this goal, and its history does not tell"
+    " which deadlines of asyncio had passed."
+)
+
 
 class ChangedFlow(ForkOffered):
     """The code of a flow differs from the code that wrote the history; a fork before the step keeps the common part."""
@@ -44,16 +49,13 @@ class Recorded:
         self._found: dict[str, str] = {}
         self._behind: dict[str, tuple[CallState, Request]] = {}
         """Recorded steps that were requested after a step that was never recorded and may still be cancelled."""
+        self.has_guessed_timers = False
+        """Whether timers were fired that the history does not record."""
 
     @property
     def is_all_asked(self) -> bool:
         """Whether the code has requested all recorded steps."""
         return not self._left
-
-    @property
-    def count_left(self) -> int:
-        """The number of recorded steps that the code has not requested."""
-        return len(self._left)
 
     @property
     def has_difference(self) -> bool:
@@ -142,6 +144,8 @@ class Recorded:
             f"The flow {path} is not the one that wrote this history: step {step} is recorded as event {first.seq},"
             f" {found}."
         )
+        if self.has_guessed_timers:
+            what += _WITHOUT_TIMERS
         raise ChangedFlow(what, self._state.goal_id, short_name(self._state, step))
 
     def _may_be_asked_later(self) -> bool:

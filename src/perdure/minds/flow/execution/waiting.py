@@ -3,9 +3,10 @@
 A flow may wait for a deadline of asyncio, or for work that is not a step. No event in the history wakes it, so the loop
 checks it again after some time. A goal is parked only if its flow certainly waits for nothing but requests.
 
-**Timers at replay.** A replayed flow may wait for a deadline of asyncio before it requests the next recorded step. That
-deadline passed in the first run, and the replay must not wait for it again. So whenever the flow cannot take the next
-outcome, its timers are fired at once: one moment at a time, in the order of the first run (`timer_order`).
+**Timers at replay.** A recorded timer fires where it fired in the first run. A replayed flow that cannot take the next
+outcome waits for something unrecorded, which may end otherwise than in the first run: for a file, or a request of its
+own. A sleep is not waited for again then. A history that was begun before timers were recorded (version 2) does not
+tell which deadlines have fired: there, all timers are fired in the order of their dates.
 """
 
 import asyncio
@@ -20,6 +21,8 @@ from perdure.minds.flow.execution.recorded_steps import Recorded
 _MOST_TIMERS = 20
 """The number of timers that are fired to find out whether one of them cancels an unrecorded step."""
 
+_WITHOUT_TIMERS = 2
+"""The last version of histories without the timers that have fired."""
 _CHECK_AGAIN_S = 0.05
 _GRACE_S = 0.05
 """How long a goal is not parked after an activity of its flow, if the flow may wait for unrecorded work."""
@@ -38,7 +41,7 @@ async def advance(progress: Progress, callbacks: FlowCallbacks) -> bool:
     if callbacks.shows_timers and callbacks.has_ready():  # a timer has fired by itself
         await callbacks.rest()
         return True
-    if fire_timers(progress, callbacks):
+    if fire_unrecorded(progress):
         await callbacks.rest()
         return True
     patience_s = _REPLAY_GRACE_S if progress.requests else _REPLAY_PATIENCE_S
@@ -50,20 +53,31 @@ async def advance(progress: Progress, callbacks: FlowCallbacks) -> bool:
     return True
 
 
-def fire_timers(progress: Progress, callbacks: FlowCallbacks) -> bool:
-    """Fire the next timers of the function now; return whether there were any."""
-    callbacks.date_timers(progress.reached_us)
-    fired_us = callbacks.fire_next_timers()
-    if fired_us is None:
+def fire_unrecorded(progress: Progress) -> bool:
+    """Fire the next timers of a replayed function that is stuck now; return whether there were any."""
+    timers = progress.timers
+    if timers is None or not (chosen := timers.earliest(of_all=not _records_timers(progress))):
         return False
-    progress.reached_us = max(progress.reached_us, fired_us)
+    if progress.recorded is not None and not _records_timers(progress):
+        progress.recorded.has_guessed_timers = True
+    progress.reached_us = max(progress.reached_us, chosen[0].date_us)
+    timers.fire(chosen)
     progress.note_activity(asyncio.get_running_loop())
     return True
 
 
-def check_again_s(progress: Progress, callbacks: FlowCallbacks) -> float | None:
+def fire_passed(progress: Progress) -> bool:
+    """Fire timers that may have passed in the first run; return whether there were any. A new history records them."""
+    return not _records_timers(progress) and fire_unrecorded(progress)
+
+
+def _records_timers(progress: Progress) -> bool:
+    return progress.state is None or progress.state.first_v > _WITHOUT_TIMERS
+
+
+def check_again_s(progress: Progress) -> float | None:
     """Return the seconds after which to check the function again without an event; None to wait for events."""
-    timer_s = callbacks.next_timer_s()
+    timer_s = None if progress.timers is None else progress.timers.next_s()
     if timer_s is not None:
         return timer_s + 0.001
     if not progress.requests:
@@ -91,10 +105,11 @@ def _waits_for(waiting: Any, answers: Collection[int]) -> bool:
 async def settle_doubts(progress: Progress, recorded: Recorded, callbacks: FlowCallbacks, next_seq: float) -> None:
     """Find requests of the function that are not in the history.
 
-    In the first run, a deadline may have cancelled such a request before it was begun; so timers are fired first.
+    In the first run, a deadline may have cancelled such a request before it was begun; so timers that a history without
+    timers does not tell are fired first.
     """
     for _ in range(_MOST_TIMERS):
-        if not (recorded.has_difference_before(next_seq) and fire_timers(progress, callbacks)):
+        if not (recorded.has_difference_before(next_seq) and fire_passed(progress)):
             break
         await callbacks.rest()
     recorded.settle_doubts(next_seq)
