@@ -40,12 +40,7 @@ class Generator:
     """Makes one program. One with races has results that depend on time; a third of them fails until it is retried.
 
     What makes a goal fail is not a deadline of asyncio or anyio: only a recorded deadline begins again in a retry.
-    Six things are left out, because they are not promised. Two sleeps of asyncio at once: a restart begins both anew,
-    and the history does not tell in which order they ended. A race with a sleep of asyncio, or with a deadline of
-    asyncio or anyio around a wait for something that is not recorded, for the same reason. A deadline of asyncio or
-    anyio that passes while something inside of it is cancelled already (another deadline of the same length, a child
-    with a long cleanup, a line with a `finally`): nothing that is recorded tells that it has passed, so it begins anew
-    at a resume, and what comes next inside of it is begun. And three that do not work without a flow either:
+    Three things are left out, because they do not work without a flow either:
     `asyncio.gather(return_exceptions=True)` in a scope of anyio raises a cancel that the scope does not know, if its
     last member had ended before. A failed `asyncio.TaskGroup` of Python 3.11 leaves its task marked as cancelled, so
     that a deadline around it that passes later lets CancelledError escape. `asyncio.wait_for` of
@@ -57,7 +52,6 @@ class Generator:
         self._chance = random.Random(seed)
         self._has_races = has_races
         self._left = _MOST_PARTS
-        self._has_pause = has_races
         self._is_mended = seed // 2 % 3 == 1
 
     def program(self) -> Line:
@@ -67,8 +61,7 @@ class Generator:
         if self._is_mended:
             made = (*made, self._mended(2), *self._line(0))
         made = made if sys.version_info >= (3, 13) else _without_caught_groups_in_deadlines(made)
-        made = _with_outer_deadlines_recorded(_without_gathers_in_scopes(made))
-        made = _with_racing_deadlines_recorded(made) if self._has_races else made
+        made = _without_gathers_in_scopes(made)
         return made if sys.version_info >= (3, 12) else _without_cancelled_wait_for(made)
 
     def _line(self, depth: int, *, can_fail: bool = False, least: int = 0) -> Line:
@@ -92,8 +85,7 @@ class Generator:
                 return self._step(can_fail=can_fail)
             case "sleep":
                 return Sleep(pick([0, 0.557, 3.041, 90.013]))
-            case "pause" if not self._has_pause:
-                self._has_pause = True
+            case "pause":
                 return Sleep(pick([0, 0.217, 2.113]), is_recorded=False)
             case "ask":
                 return Ask(pick([None, LONG_S]))
@@ -273,47 +265,6 @@ def _without_caught_groups_in_deadlines(line: Line) -> Line:
         return _with_inner(part, lambda inner: _changed(inner, in_try)) if isinstance(part, Timeout) else part
 
     return _changed(line, change)
-
-
-def _with_outer_deadlines_recorded(line: Line) -> Line:
-    """Replace each deadline that may pass while something inside of it is being cancelled by `goal.timeout`."""
-
-    def change(part: Part) -> Part:
-        if not isinstance(part, Timeout) or part.seconds == LONG_S:  # which never passes
-            return part
-        inner = [each for each in parts_of(part.line) if not isinstance(each, Child)]
-        is_twice = any(isinstance(each, Timeout) and each.seconds == part.seconds for each in inner)
-        return replace(part, kind="goal") if is_twice or any(map(_has_cleanup, inner)) else part
-
-    return _changed(line, change)
-
-
-def _with_racing_deadlines_recorded(line: Line) -> Line:
-    """Replace each deadline that ends a wait for something unrecorded, or has another inside, by `goal.timeout`.
-
-    A resume starts the deadlines of asyncio and anyio again: then the inner one may be first, and no record says so.
-    A pure step that a deadline cancels is not recorded.
-    """
-
-    def is_ambiguous(part: Part) -> bool:
-        is_unrecorded = "pure" in (getattr(part, "effect", None), getattr(part, "kind", None))
-        is_event = isinstance(part, Forever) and part.kind == "event"
-        return is_unrecorded or is_event or (isinstance(part, Timeout) and part.seconds != LONG_S)
-
-    def change(part: Part) -> Part:
-        if isinstance(part, Timeout) and any(map(is_ambiguous, parts_of(part.line))):
-            return replace(part, kind="goal")
-        return part
-
-    return _changed(line, change)
-
-
-def _has_cleanup(part: Part) -> bool:
-    """Return whether a part has a child with a cleanup, or has lines that end each other, one with a `finally`."""
-    inner = list(parts_of((part,)))
-    has_child = any(isinstance(each, Child) and each.has_cleanup for each in inner)
-    has_lines = isinstance(part, Race | First | Cancel | Group | Gather)
-    return has_child or (has_lines and any(isinstance(each, Try) and each.final for each in inner))
 
 
 def _without_cancelled_wait_for(line: Line) -> Line:
