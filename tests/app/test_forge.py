@@ -14,7 +14,7 @@ from perdure.app.builder.forge import Forge, ForgeStores, open_forge
 from perdure.app.builder.interview_context import detected_models, past_choices
 from perdure.app.builder.sessions import SessionView
 from perdure.app.builder.skills import Skills
-from perdure.app.builder.stored_sessions import MOST_HELD
+from perdure.app.builder.stored_sessions import MOST_CACHED
 from perdure.forge.answers import BuilderAnswer
 from perdure.forge.interview.engine import BuiltinEngine
 from perdure.forge.ports import BuilderMemoryEntry
@@ -179,7 +179,7 @@ async def test_what_is_confirmed_at_the_end_is_what_is_there_now(forge: Forge, c
 
 async def test_more_sessions_can_be_open_than_are_held(forge: Forge) -> None:
     first = await forge.start("a timer for pasta")
-    for _ in range(MOST_HELD + 1):
+    for _ in range(MOST_CACHED + 1):
         await forge.start("a timer for pasta")
     assert (await forge.answer(first.session_id, FIRST)).revision == 2
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from perdure import AssemblyResult, Conflict, Invalid, NotFound, Perdure
 from perdure.app.builder.sessions import SessionView
 from perdure.app.builder.skills import Skills
-from perdure.bots.shelf import SkillShelf
+from perdure.bots.skill_folder import SkillFolder
 from perdure.bots.skills import catalogue, is_skill_name, parse_skill
 from perdure.errors import KeyTaken
 from perdure.forge.capabilities import CAPABILITIES, suggest_capabilities
@@ -43,7 +43,7 @@ def skill_file(home: Path, name: str = NAME) -> Path:
 
 async def test_a_skill_is_made_of_a_description_and_listed_beside_the_built_in_ones(skills: Skills, home: Path) -> None:
     made = await skills.create(MONEY)
-    assert made.made() == {
+    assert made.created_wire() == {
         "name": NAME,
         "description": "Convert amounts between currencies",
         "origin": "builder-created",
@@ -62,7 +62,7 @@ async def test_a_skill_is_made_of_a_description_and_listed_beside_the_built_in_o
     assert stat.S_IMODE(skill_file(home).stat().st_mode) == 0o600
     names = [skill.skill.name for skill in await skills.list()]
     assert names == [*catalogue(), NAME]
-    assert (await skills.get(NAME)).whole()["instructions"].startswith("# Convert amounts")
+    assert (await skills.get(NAME)).details_wire()["instructions"].startswith("# Convert amounts")
 
 
 async def test_the_same_request_changes_nothing_and_another_of_that_name_is_refused(skills: Skills, home: Path) -> None:
@@ -143,7 +143,7 @@ def test_the_reason_quotes_the_description() -> None:
 
 async def test_a_skill_without_capabilities_gets_those_that_its_description_speaks_for(skills: Skills) -> None:
     made = await skills.create({"description": "Convert amounts between currencies"})
-    assert [each["name"] for each in made.made()["capabilities"]] == ["calculate"]
+    assert [each["name"] for each in made.created_wire()["capabilities"]] == ["calculate"]
     assert "- calculate: " in made.skill.instructions
     with pytest.raises(Invalid, match=r"'fly' is not a known capability\. Expected some of: read-files"):
         await skills.create({"description": "x", "capabilities": ["fly"]})
@@ -320,7 +320,7 @@ async def test_a_skill_needs_a_session_that_is_there() -> None:
         for unknown in ("0190a1b2-c3d4-7e5f-8a6b-0123456789ab", "nothing"):
             with pytest.raises(NotFound):
                 await p.forge.create_skill(unknown, MONEY)
-        assert SkillShelf(p.settings.home).skills() == ()
+        assert SkillFolder(p.settings.home).skills() == ()
 
 
 def first(turn: BuilderTurn) -> dict[str, Any]:

@@ -340,7 +340,7 @@ async def test_what_is_no_text_names_nothing(stores: Stores, wrong: str) -> None
     bots = stores.bots
     assert await stores.memory.recall_by_category(wrong) == []
     assert await stores.drafts.find_drafts(wrong) == []
-    assert await bots.made_by(wrong) is None
+    assert await bots.version_of_session(wrong) is None
     asked = (stores.drafts.load_draft, stores.drafts.delete_draft, bots.version, bots.versions, bots.delete_bot)
     for ask in asked:
         with pytest.raises(NotFound):
@@ -418,7 +418,7 @@ async def test_a_version_comes_back_whole_and_is_pending(stores: Stores) -> None
     for found in (
         await stores.bots.version("ada"),
         await stores.bots.version("ada", 1),
-        await stores.bots.made_by("s"),
+        await stores.bots.version_of_session("s"),
     ):
         assert found == saved
 
@@ -619,7 +619,7 @@ async def test_a_deleted_bot_is_gone_with_its_versions_and_its_slug_and_session_
     await stores.bots.save_version(version(session_id="s"))
     await stores.bots.save_version(version(number=2))
     await stores.bots.delete_bot("ada")
-    assert await stores.bots.made_by("s") is None
+    assert await stores.bots.version_of_session("s") is None
     for ask in (stores.bots.version, stores.bots.versions, stores.bots.delete_bot):
         with pytest.raises(NotFound, match="'ada'"):
             await ask("ada")

@@ -46,7 +46,7 @@ class FileBotStore:
                 if each["bot_id"] == bot_id and each["number"] <= number:
                     each["state"] = "current" if each["number"] == number else "past"
 
-    async def made_by(self, session_id: str) -> BotVersion | None:
+    async def version_of_session(self, session_id: str) -> BotVersion | None:
         found = self._found(lambda each: is_made_by(each, session_id))
         return found[0] if found else None
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from perdure import Invalid
 from perdure.forge.answers import Back, BuilderAnswer, Confirm, FreeText, OptionIndex, OptionIndexes
 from perdure.forge.assembly.texts import build_pages, user_page
-from perdure.forge.categories import DEFAULTS, purpose_of
+from perdure.forge.categories import DEFAULTS, guess_purpose
 from perdure.forge.config import BuilderConfig
 from perdure.forge.interview.finish import preview
 from perdure.forge.interview.interview import apply_answer, start_interview, start_reconfiguration
@@ -66,7 +66,7 @@ def run(state: BuilderState) -> list[BuilderState]:
 def test_an_interview_is_as_long_as_its_kind_needs(description: str) -> None:
     end = run(begun(description))[-1]
     usual = DEFAULTS[end.kind]
-    assert usual.fewest <= end.question_count <= usual.most
+    assert usual.min_questions <= end.question_count <= usual.max_questions
 
 
 @pytest.mark.parametrize("description", DESCRIPTIONS)
@@ -122,13 +122,13 @@ def test_what_was_told_is_not_asked() -> None:
 def test_a_purpose_is_found_by_whole_words_and_help_me_is_not_customer_service(
     description: str, purpose: str | None
 ) -> None:
-    found = purpose_of(description)
+    found = guess_purpose(description)
     assert (str(found.purpose) if found.is_clear else None) == purpose
 
 
 @pytest.mark.parametrize("description", ["keep a reading log", "Keep a log of the books I have read", "keep a diary"])
 def test_a_log_of_what_was_read_is_suggested_to_be_an_everyday_task(description: str) -> None:
-    assert purpose_of(description).purpose == "personal_assistant"
+    assert guess_purpose(description).purpose == "personal_assistant"
     assert suggested(begun(f"{description}, please")).purpose == "personal_assistant"
 
 
@@ -179,7 +179,7 @@ def test_each_question_of_a_purpose_shapes_the_files_by_itself(purpose: BotPurpo
 
     usual = end(None)
     own = [each.slot for each in usual.conversation if each.slot.startswith(f"{purpose}.")]
-    assert DEFAULTS[usual.kind].fewest <= usual.question_count <= DEFAULTS[usual.kind].most
+    assert DEFAULTS[usual.kind].min_questions <= usual.question_count <= DEFAULTS[usual.kind].max_questions
     assert 2 <= len(own) <= 3
     assert len({texts(usual), *(texts(end(slot)) for slot in own)}) == 1 + len(own)
 
@@ -352,7 +352,7 @@ def test_a_model_that_cannot_be_one_is_refused(text: str) -> None:
     ],
 )
 def test_a_name_is_made_of_what_a_bot_is_about(description: str, name: str) -> None:
-    assert proposed_names(description, purpose_of(description).purpose)[0][0] == name
+    assert proposed_names(description, guess_purpose(description).purpose)[0][0] == name
 
 
 def test_an_option_of_an_older_program_is_refused_in_our_words() -> None:

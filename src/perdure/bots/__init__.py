@@ -1,6 +1,6 @@
 """Bots on disk: reads, writes, merges, explains and packs their files.
 
-Independent of the database and of interviews: versions are passed as texts. May import: kernel, settings, failpoints,
+It does not use the database or interviews: versions are passed as texts. May import: kernel, settings, failpoints,
 errors.
 """
 

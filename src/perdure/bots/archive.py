@@ -23,7 +23,7 @@ FORMAT = 1
 MANIFEST = "perdure-bot.json"
 MAX_ARCHIVE_BYTES = 16 << 20
 MAX_ALL_BYTES = 32 << 20
-_LONG_AGO = (1980, 1, 1, 0, 0, 0)
+_FIXED_TIME = (1980, 1, 1, 0, 0, 0)
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
@@ -48,7 +48,7 @@ def pack_bot(bot: PackedBot) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in {MANIFEST: json.dumps(manifest, indent=1).encode(), **files}.items():
-            entry = zipfile.ZipInfo(name, _LONG_AGO)
+            entry = zipfile.ZipInfo(name, _FIXED_TIME)
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = 0o600 << 16
             archive.writestr(entry, data)
@@ -127,8 +127,8 @@ def _read_manifest(data: bytes, name: str) -> tuple[str, Mapping[str, Any], Mapp
         if content["format"] != FORMAT:
             raise Invalid(f"{name} has format {content['format']!r:.60}; this Perdure reads format {FORMAT}.")
         slug, config, hashes = content["slug"], content["config"], content["sha256"]
-        is_right = isinstance(slug, str) and isinstance(config, dict) and isinstance(hashes, dict)
-        if not is_right or not all(isinstance(each, str) and _HASH.fullmatch(each) for each in hashes.values()):
+        is_valid = isinstance(slug, str) and isinstance(config, dict) and isinstance(hashes, dict)
+        if not is_valid or not all(isinstance(each, str) and _HASH.fullmatch(each) for each in hashes.values()):
             raise TypeError("of another type")
     except (TypeError, KeyError) as error:
         raise Invalid(f"{name} has a {MANIFEST} that cannot be read.") from error

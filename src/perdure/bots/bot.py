@@ -20,7 +20,7 @@ BUILT_IN = "builtin"
 """The provider and the model of a bot without a model."""
 LONGEST_CATEGORY = 50
 RECALLS = ("own", "project", "all")
-"""Which records a bot may recall: its own, those of the project that it works in, all."""
+"""The records that a bot may recall: its own, those of the project that it works in, or all."""
 RECALL = ("own", "project")
 
 
@@ -47,7 +47,7 @@ class Identity:
     model_settings: ModelSettings
     body: str
     recall: tuple[str, ...] = RECALL
-    """Which records of the memory it may recall."""
+    """The records of the memory that it may recall."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Bot:
 
     @property
     def recall(self) -> tuple[str, ...]:
-        """Which records of the memory the bot may recall."""
+        """The records of the memory that the bot may recall."""
         return self.identity.recall
 
     @property
@@ -156,11 +156,11 @@ def parse_identity(text: str, name: str) -> Identity:
 def _recall(fields: Fields) -> tuple[str, ...]:
     if fields.document.front.get("recall") is None:
         return RECALL
-    found = fields.texts("recall", len(RECALLS))
-    unknown = next((each for each in found if each not in RECALLS), None)
+    scopes = fields.texts("recall", len(RECALLS))
+    unknown = next((each for each in scopes if each not in RECALLS), None)
     if unknown is not None:
-        raise fields.wrong("recall", f"is a list of {', '.join(RECALLS)}; found {unknown!r}")
-    return found
+        raise fields.error("recall", f"must be a list of {', '.join(RECALLS)}; found {unknown!r}")
+    return scopes
 
 
 def _skills(slug: str, texts: Mapping[str, str]) -> tuple[Skill, ...]:

@@ -29,11 +29,11 @@ def require_bot_path(path: str) -> str:
 
     Raises: Invalid
     """
-    found = _PATH.fullmatch(path)
-    if found is None:
+    match = _PATH.fullmatch(path)
+    if match is None:
         raise Invalid(f"{path[:200]!r} is not a file of a bot.")
-    if found["skill"]:
-        skill_path(found["skill"])
+    if match["skill"]:
+        skill_path(match["skill"])
     return path
 
 
@@ -212,9 +212,9 @@ def verify(path: Path) -> list[str]:
         problems += error.errors or (error.detail,)
     skills = path / "skills"
     with suppress(OSError, PerdureError):
-        named = parse_skill_list(read_texts(path).get(SKILLS, ""), SKILLS)
-        unnamed = (entry for entry in os.scandir(skills) if entry.is_dir() and entry.name not in named)
-        strays = sorted(entry.name for entry in unnamed if not _holds_only_old(skills / entry.name))
+        listed = parse_skill_list(read_texts(path).get(SKILLS, ""), SKILLS)
+        unlisted = (entry for entry in os.scandir(skills) if entry.is_dir() and entry.name not in listed)
+        strays = sorted(entry.name for entry in unlisted if not _holds_only_old(skills / entry.name))
         problems += [f"{path.name}/skills/{name[:80]!r} exists, but {SKILLS} does not name it." for name in strays]
     return problems
 

@@ -70,14 +70,16 @@ def _merge_lines(base: str, ours: str, theirs: str) -> MergeResult:
     """
     before, now, person = base.split("\n"), ours.split("\n"), theirs.split("\n")
     text, is_clash = list[str](), False
-    at = (0, 0, 0)
-    for kept in [*_unchanged_lines(before, now, person), (len(before), len(now), len(person))]:
-        was, our, their = (lines[begin:end] for lines, begin, end in zip((before, now, person), at, kept, strict=True))
+    position = (0, 0, 0)
+    for unchanged in [*_unchanged_lines(before, now, person), (len(before), len(now), len(person))]:
+        was, our, their = (
+            lines[begin:end] for lines, begin, end in zip((before, now, person), position, unchanged, strict=True)
+        )
         merged, is_conflict = _merge_block(was, our, their)
         is_clash |= is_conflict
         text += merged
-        text += before[kept[0] : kept[0] + 1]
-        at = (kept[0] + 1, kept[1] + 1, kept[2] + 1)
+        text += before[unchanged[0] : unchanged[0] + 1]
+        position = (unchanged[0] + 1, unchanged[1] + 1, unchanged[2] + 1)
     return MergeResult("\n".join(text), is_clash)
 
 
@@ -124,10 +126,10 @@ def _merge_document(path: str, base: str, ours: str, theirs: str) -> MergeResult
     body = _merge_lines(before.body, now.body, person.body)
     text = f"{front}\n{body.text}"
     try:
-        is_as_meant = read_document(text, path).front == _apply_changes(person.front, changes)
+        is_as_intended = read_document(text, path).front == _apply_changes(person.front, changes)
     except Invalid:
-        is_as_meant = False
-    if not is_as_meant:
+        is_as_intended = False
+    if not is_as_intended:
         return MergeResult(theirs, is_clash=True)
     return MergeResult(text, front_clash or body.is_clash)
 
@@ -174,8 +176,8 @@ def _has_new_comment(key: str, before: tuple[Document, str], person: tuple[Docum
         first, last = document.lines.get(key, (1, 0))
         return text.split("\n")[first - 1 : last]
 
-    theirs = lines_of(*person)
-    return theirs != lines_of(*before) and _has_comment(theirs)
+    person_lines = lines_of(*person)
+    return person_lines != lines_of(*before) and _has_comment(person_lines)
 
 
 def _merge_tables(path: str, base: str, ours: str, theirs: str) -> MergeResult:
@@ -193,15 +195,15 @@ def _merge_tables(path: str, base: str, ours: str, theirs: str) -> MergeResult:
         lines = [*"\n".join(lines).rstrip("\n").split("\n"), "", *ours_lines[slice(*ours_places[key])], ""]
     text = "\n".join(lines)
     try:
-        is_as_meant = tomllib.loads(text) == _apply_changes(person, changes)
+        is_as_intended = tomllib.loads(text) == _apply_changes(person, changes)
     except tomllib.TOMLDecodeError:
-        is_as_meant = False
-    return MergeResult(text, is_clash) if is_as_meant else MergeResult(theirs, is_clash=True)
+        is_as_intended = False
+    return MergeResult(text, is_clash) if is_as_intended else MergeResult(theirs, is_clash=True)
 
 
 def _tables(lines: list[str]) -> dict[str, tuple[int, int]]:
     """Return the range of lines of each table; comments before the next table belong to that one."""
-    starts = [(found[1], at) for at, line in enumerate(lines) if (found := _TABLE.fullmatch(line))]
+    starts = [(match[1], at) for at, line in enumerate(lines) if (match := _TABLE.fullmatch(line))]
     places = {}
     for (name, start), (_, after) in pairwise([*starts, ("", len(lines))]):
         end = after

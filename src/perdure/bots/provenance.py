@@ -40,7 +40,7 @@ def read_spans(wire: Iterable[Mapping[str, Any]], name: str) -> list[Span]:
     """
     try:
         spans = [Span(each["line"], each["end"], Source(each["source"], each["exchange"])) for each in wire]
-        is_right = all(
+        is_valid = all(
             span.source.kind in _KINDS
             and 1 <= span.line <= span.end
             and (span.source.exchange is None or span.source.exchange >= 0)
@@ -48,7 +48,7 @@ def read_spans(wire: Iterable[Mapping[str, Any]], name: str) -> list[Span]:
         )
     except (KeyError, TypeError) as error:
         raise Damaged(f"The stored sources of the lines of {name} cannot be read.") from error
-    if not is_right:
+    if not is_valid:
         raise Damaged(f"The stored sources of the lines of {name} are not valid.")
     return spans
 
@@ -76,9 +76,9 @@ def sources_of_spans(spans: Iterable[Span], lines: int) -> list[Source | None]:
 def carry_sources(sources: Sequence[Source | None], before: str, after: str) -> list[Source | None]:
     """Return the source of each line of a changed text; a new line does not have one."""
     old, new = before.split("\n"), after.split("\n")
-    found: list[Source | None] = [None] * len(new)
+    carried: list[Source | None] = [None] * len(new)
     for at_old, at_new, size in SequenceMatcher(None, old, new).get_matching_blocks():
         for step in range(size):
             if at_old + step < len(sources):
-                found[at_new + step] = sources[at_old + step]
-    return found
+                carried[at_new + step] = sources[at_old + step]
+    return carried

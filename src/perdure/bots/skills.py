@@ -73,7 +73,7 @@ def parse_skill(text: str, name: str, *, folder: str | None = None, skill_type: 
     document = read_document(text, name)
     fields = Fields(document, name)
     if unknown := [key for key in document.front if key not in _KEYS]:
-        raise fields.wrong(unknown[0], f"is not a key of a skill; the keys are {', '.join(sorted(_KEYS))}")
+        raise fields.error(unknown[0], f"is not a key of a skill; the keys are {', '.join(sorted(_KEYS))}")
     skill = Skill(
         name=fields.text("name", LONGEST_NAME),
         description=_description(fields),
@@ -81,9 +81,9 @@ def parse_skill(text: str, name: str, *, folder: str | None = None, skill_type: 
         skill_type=skill_type,
     )
     if not _NAME.fullmatch(skill.name) or is_device(skill.name):
-        raise fields.wrong("name", "must be lower-case letters, digits and single hyphens between them")
+        raise fields.error("name", "must be lower-case letters, digits and single hyphens between them")
     if folder is not None and skill.name != folder:
-        raise fields.wrong("name", f"is {skill.name!r}, but the folder is {folder!r}; they must be the same")
+        raise fields.error("name", f"is {skill.name!r}, but the folder is {folder!r}; they must be the same")
     _check_optional(fields, document.front)
     if not skill.instructions:
         raise Invalid(f"{name}: There are no instructions after the front matter.")
@@ -118,8 +118,8 @@ def read_tables(text: str, name: str) -> dict[str, Any]:
 def catalogue() -> Mapping[str, str]:
     """Return the texts of the built-in skills, by name."""
     folder = files("perdure.bots") / "catalogue"
-    found = sorted((each.name, each) for each in folder.iterdir() if (each / SKILL_FILE).is_file())
-    return {name: (each / SKILL_FILE).read_text(encoding="utf-8") for name, each in found}
+    folders = sorted((each.name, each) for each in folder.iterdir() if (each / SKILL_FILE).is_file())
+    return {name: (each / SKILL_FILE).read_text(encoding="utf-8") for name, each in folders}
 
 
 @cache
@@ -154,7 +154,7 @@ def _type_of(skill: str, table: Any, name: str) -> SkillType:
 def _description(fields: Fields) -> str:
     value = fields.document.front.get("description")
     if not isinstance(value, str) or not value.strip() or len(value) > LONGEST_DESCRIPTION:
-        raise fields.wrong("description", f"must be a text of 1 to {LONGEST_DESCRIPTION:,} characters")
+        raise fields.error("description", f"must be a text of 1 to {LONGEST_DESCRIPTION:,} characters")
     return value.strip()
 
 
@@ -164,4 +164,4 @@ def _check_optional(fields: Fields, front: Mapping[str, Any]) -> None:
             fields.text(key, _LONGEST_COMPATIBILITY)
     metadata = front.get("metadata", {})
     if not isinstance(metadata, dict) or not all(isinstance(part, str) for pair in metadata.items() for part in pair):
-        raise fields.wrong("metadata", "must have texts as keys and values")
+        raise fields.error("metadata", "must have texts as keys and values")

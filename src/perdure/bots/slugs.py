@@ -14,7 +14,7 @@ _DEVICES = re.compile(r"con|prn|aux|nul|com[0-9]|lpt[0-9]")
 """Names that Windows reserves for devices in every folder."""
 
 BUILT_IN_BOT = "assistant"
-"""The slug of the built-in bot, which has no folder: no other bot is given it."""
+"""The slug of the built-in bot, which has no folder: other bots cannot have this slug."""
 
 
 def require_slug(slug: str) -> str:

@@ -61,15 +61,15 @@ def item_lines(text: str) -> list[str]:
 
 def _sections(body: str) -> dict[str, list[str]]:
     """Return the lines of each section; a repeated section is continued."""
-    found: dict[str, list[str]] = {section: [] for section in SECTIONS}
+    sections: dict[str, list[str]] = {section: [] for section in SECTIONS}
     lines: list[str] = []
     for line in body.split("\n"):
         heading = _HEADING.fullmatch(line)
         if heading and not heading["escapes"]:
-            lines = found[heading["section"]]
+            lines = sections[heading["section"]]
         else:
             lines.append(line)
-    return found
+    return sections
 
 
 def _unescape(line: str) -> str:
@@ -81,13 +81,13 @@ def _items(lines: Sequence[str]) -> Iterable[str]:
     item: list[str] = []
     for line in lines:
         if line[:2] in ("- ", "* ") or (line[:1].strip() and (not item or not item[-1])):
-            yield from _whole(item)
+            yield from _unless_empty(item)
             item = [line[2:] if line[:2] in ("- ", "* ") else line]
         elif item:
             item.append(line.removeprefix("  ") if line.strip() else line[2:])
-    yield from _whole(item)
+    yield from _unless_empty(item)
 
 
-def _whole(item: Sequence[str]) -> Iterable[str]:
+def _unless_empty(item: Sequence[str]) -> Iterable[str]:
     if text := "\n".join(item).strip():
         yield text

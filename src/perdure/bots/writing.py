@@ -46,13 +46,13 @@ class Update:
     dropped_edits: Collection[str] = ()
     """Paths of files whose text in the previous version has hand edits that this version lacks."""
 
-    def is_unedited(self, path: str, found: str) -> bool:
+    def is_unedited(self, path: str, text_on_disk: str) -> bool:
         """Return whether a text on disk is that of the previous version, without hand edits that would be dropped."""
-        return found == self.before.get(path) and path not in self.dropped_edits
+        return text_on_disk == self.before.get(path) and path not in self.dropped_edits
 
-    def is_replaceable(self, path: str, found: str) -> bool:
+    def is_replaceable(self, path: str, text_on_disk: str) -> bool:
         """Return whether a text on disk can be replaced without losing hand edits."""
-        return self.is_unedited(path, found) or found == self.seen.get(path) or path.endswith(NEW)
+        return self.is_unedited(path, text_on_disk) or text_on_disk == self.seen.get(path) or path.endswith(NEW)
 
 
 @asynccontextmanager
@@ -112,8 +112,8 @@ def write_bot(bots_dir: Path, slug: str, update: Update) -> tuple[str, ...]:
         return ()
     with BotFolder.open(folder) as opened:
         written = [_write_file(opened, path, text, update) for path, text in update.files.items()]
-        gone = [path for path in update.before if path not in update.files and not path.endswith(NEW)]
-        removed = [_remove_unless_edited(opened, path, update) for path in gone]
+        dropped_paths = [path for path in update.before if path not in update.files and not path.endswith(NEW)]
+        removed = [_remove_unless_edited(opened, path, update) for path in dropped_paths]
     return tuple(name for name in (*written, *removed) if name)
 
 
@@ -122,19 +122,19 @@ def remove_bot(bots_dir: Path, slug: str) -> bool:
 
     Raises: Denied
     """
-    folder, gone = bots_dir / require_slug(slug), bots_dir / f".{slug}.gone"
+    folder, renamed = bots_dir / require_slug(slug), bots_dir / f".{slug}.gone"
     try:
-        _remove(gone)
+        _remove(renamed)
         if not os.path.lexists(folder):
             return False
         failpoints.hit("bots.delete.before")
-        rename_durably(folder, gone)
+        rename_durably(folder, renamed)
         failpoints.hit("bots.delete.after")
-        _remove(gone)
+        _remove(renamed)
     except OSError as error:
         raise from_os_error(f"{folder} cannot be removed", error) from error
     except RecursionError as error:
-        raise Denied(f"{gone} has too deeply nested folders. Remove it by hand.") from error
+        raise Denied(f"{renamed} has too deeply nested folders. Remove it by hand.") from error
     return True
 
 
@@ -160,42 +160,44 @@ def _write_new(folder: Path, files: Mapping[str, str]) -> None:
 def _write_file(folder: BotFolder, path: str, text: str, update: Update) -> str | None:
     """Write one file; return the new name of a replaced file with hand edits."""
     try:
-        found = folder.read(path)
+        text_on_disk = folder.read(path)
     except Invalid:
         if not update.replaces_edits:
             raise
-        found = None
+        text_on_disk = None
         aside: str | None = folder.rename_aside(path)
     else:
         aside = None
-    if found == text:
+    if text_on_disk == text:
         return aside
-    if found is not None and not update.is_replaceable(path, found):
+    if text_on_disk is not None and not update.is_replaceable(path, text_on_disk):
         if not update.replaces_edits:
-            _write_merged(folder, path, text, found, update)
+            _write_merged(folder, path, text, text_on_disk, update)
             return aside
         aside = folder.rename_aside(path)
     folder.write(path, text)
     return aside
 
 
-def _write_merged(folder: BotFolder, path: str, text: str, found: str, update: Update) -> None:
+def _write_merged(folder: BotFolder, path: str, text: str, text_on_disk: str, update: Update) -> None:
     """Merge hand edits since the version was made into the file, and write it."""
     try:
-        merged = merge_file(path, base=update.before.get(path, text), ours=text, theirs=found)
+        merged = merge_file(path, base=update.before.get(path, text), ours=text, theirs=text_on_disk)
     except PerdureError:
         return  # the person must repair the file; reading the bot reports the error
     if merged.is_clash:
         folder.write(f"{path}{NEW}", text)
-    if merged.text != found:
+    if merged.text != text_on_disk:
         folder.write(path, merged.text)
 
 
 def _remove_unless_edited(folder: BotFolder, path: str, update: Update) -> str | None:
     """Remove one file, or rename it if it has hand edits; return the new name. Unreadable files are unchanged."""
     with suppress(Invalid):
-        found = folder.read(path)
-        if found is None or update.is_unedited(path, found):  # of a missing file, an empty folder may be left
+        text_on_disk = folder.read(path)
+        if text_on_disk is None or update.is_unedited(
+            path, text_on_disk
+        ):  # of a missing file, an empty folder may be left
             folder.remove(path)
         elif update.replaces_edits:
             return folder.rename_aside(path)
@@ -208,10 +210,10 @@ def _remove_leftovers(bots_dir: Path) -> None:
     Errors are ignored here; a write that needs the same name reports them.
     """
     try:
-        left = [entry.name for entry in os.scandir(bots_dir) if _LEFTOVER.fullmatch(entry.name)]
+        leftovers = [entry.name for entry in os.scandir(bots_dir) if _LEFTOVER.fullmatch(entry.name)]
     except OSError as error:
         raise from_os_error(f"The folder {bots_dir} cannot be read", error) from error
-    for name in left:
+    for name in leftovers:
         with suppress(OSError, RecursionError):
             _remove(bots_dir / name)
 

@@ -48,7 +48,7 @@ class Back(_Answer):
 
 BuilderAnswer = OptionIndex | OptionIndexes | FreeText | Confirm | Back
 
-_SPELLINGS = {
+_FIELD_NAMES = {  # a caller may also use the name of the type
     "OptionIndex": "option_index",
     "OptionIndexes": "option_indexes",
     "FreeText": "free_text",
@@ -61,7 +61,7 @@ _KINDS: dict[str, type[OptionIndex] | type[OptionIndexes] | type[FreeText] | typ
     "free_text": FreeText,
     "confirm": Confirm,
 }
-_SHOWN = 60
+_MOST_SHOWN = 60
 _HELP = frozenset({"?", "help"})
 _UNDECIDED = re.compile(
     r"(?:please )?(?:(?:i )?(?:do not|don['\u2019]?t) (?:know|care|mind)|idk|(?:i )?dunno"
@@ -79,20 +79,20 @@ def read_answer(wire: Any) -> BuilderAnswer:
 
     Raises: Invalid
     """
-    if isinstance(wire, str) and _SPELLINGS.get(wire, wire) == "back":
+    if isinstance(wire, str) and _FIELD_NAMES.get(wire, wire) == "back":
         return Back()
     if not isinstance(wire, dict) or len(wire) != 1:
-        raise Invalid(f"That is not an answer. {_EXPECTED}")
+        raise Invalid(f"The answer must be one field with its value. {_EXPECTED}")
     [(name, value)] = wire.items()
-    name = _SPELLINGS.get(name, name)
+    name = _FIELD_NAMES.get(name, name)
     if name == "back":
         return Back(back=_phase(value))
     if name not in _KINDS:
-        raise Invalid(f"{str(name)[:_SHOWN]!r} is not a kind of answer. {_EXPECTED}")
+        raise Invalid(f"{str(name)[:_MOST_SHOWN]!r} is not a field of an answer. {_EXPECTED}")
     try:
         return _KINDS[name].model_validate({name: value})
     except ValidationError:
-        raise Invalid(f"The value of {name} is not valid. {_EXPECTED}") from None
+        raise Invalid(f"The answer has an invalid {name}. {_EXPECTED}") from None
 
 
 def is_help(text: str) -> bool:
@@ -135,5 +135,5 @@ def _phase(value: Any) -> BuilderPhase | None:
         return None
     if isinstance(value, str) and value in set(BuilderPhase):
         return BuilderPhase(value)
-    shown = repr(value[:_SHOWN]) if isinstance(value, str) else f"a {type(value).__name__}"
+    shown = repr(value[:_MOST_SHOWN]) if isinstance(value, str) else f"a {type(value).__name__}"
     raise Invalid(f"{shown} is not a phase; the phases are {', '.join(BuilderPhase)}.")

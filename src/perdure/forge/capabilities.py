@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from perdure.errors import Invalid
-from perdure.forge.categories import telling_words
+from perdure.forge.categories import keywords_of
 
 
 @dataclass(frozen=True)
@@ -12,7 +12,7 @@ class Capability:
     """An ability that a skill requires of a bot."""
 
     name: str
-    does: str
+    instruction: str
     """The instruction in the SKILL.md."""
     words: frozenset[str]
 
@@ -25,8 +25,8 @@ class SuggestedCapability:
     reason: str
 
 
-def _capability(name: str, does: str, words: str) -> Capability:
-    return Capability(name, does, frozenset(words.split()))
+def _capability(name: str, instruction: str, words: str) -> Capability:
+    return Capability(name, instruction, frozenset(words.split()))
 
 
 CAPABILITIES: dict[str, Capability] = {
@@ -70,14 +70,14 @@ CAPABILITIES: dict[str, Capability] = {
 
 def suggest_capabilities(description: str) -> list[SuggestedCapability]:
     """Return the capabilities whose words a description contains, with those words as the reason."""
-    said = telling_words(description)
-    found = []
+    keywords = keywords_of(description)
+    suggested = []
     for capability in CAPABILITIES.values():
-        words = [shown for word, shown in said.items() if word in capability.words]
+        words = [shown for word, shown in keywords.items() if word in capability.words]
         if words:
             quoted = ", ".join(f'"{word}"' for word in words)
-            found.append(SuggestedCapability(capability.name, f"the description says {quoted}"))
-    return found
+            suggested.append(SuggestedCapability(capability.name, f"the description says {quoted}"))
+    return suggested
 
 
 def require_capabilities(names: Iterable[str]) -> tuple[Capability, ...]:
@@ -85,8 +85,8 @@ def require_capabilities(names: Iterable[str]) -> tuple[Capability, ...]:
 
     Raises: Invalid, naming the first unknown one and all known ones.
     """
-    wanted = tuple(dict.fromkeys(names))
-    for name in wanted:
+    known = tuple(dict.fromkeys(names))
+    for name in known:
         if name not in CAPABILITIES:
             raise Invalid(f"{name[:60]!r} is not a known capability. Expected some of: {', '.join(CAPABILITIES)}.")
-    return tuple(CAPABILITIES[name] for name in wanted)
+    return tuple(CAPABILITIES[name] for name in known)

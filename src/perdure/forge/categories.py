@@ -1,7 +1,7 @@
 """Suggests the purpose of a bot from the words of its description, and has the defaults of each category.
 
 Every word of a description votes for the purposes that list it: a word that names a purpose counts 2, a word that only
-goes with it counts 1, and a repeated word counts once. Only whole words count, so that "smart" is not "art". The best
+occurs with it counts 1, and a repeated word counts once. Only whole words count, so that "smart" is not "art". The best
 purpose is clear if it has at least 2 points and more than every other one; otherwise the person is asked.
 """
 
@@ -16,15 +16,15 @@ from perdure.forge.vocabulary import BotPurpose, PurposeCategory
 
 @dataclass(frozen=True)
 class Defaults:
-    """The defaults of a category of bots, and the number of questions that its interviews have."""
+    """The defaults of a category of bots, and the range of the number of questions in its interviews."""
 
     temperature: float
     max_tokens: int
     tone: str
     traits: tuple[str, ...]
     skills: tuple[str, ...]
-    fewest: int
-    most: int
+    min_questions: int
+    max_questions: int
 
 
 DEFAULTS: dict[PurposeCategory, Defaults] = {
@@ -119,7 +119,7 @@ _WEAK: dict[BotPurpose, str] = {
 _NOT_AFTER_BOOK = (
     "about|club|list|review|i|we|you|that|which|by|from|for|with|in|on|of|to|and|or|is|are|should|do|did|can|would|has"
 )
-_TELLING = re.compile(
+_KEYWORD = re.compile(
     rf"""\b(?P<oncall>on[- ]call)\b
         |\b(?P<diary>keep(?:s|ing)?\s+(?:[\w'-]+\s+){{0,3}}?(?:log|diary|journal|record|track))\b
         |\b(?P<past>(?:i|we)\s+(?:have\s+)?read)\b
@@ -128,14 +128,14 @@ _TELLING = re.compile(
         |[^\W_]+(?:['\u2019][^\W_]+)?""",
     re.VERBOSE,
 )
-"""Words, and phrases that mean something else than their words; the name of its group is the word for a phrase."""
+"""A word, or a phrase whose meaning is not that of its words: a named group, and its name stands for the phrase."""
 _WORDS: dict[str, list[tuple[BotPurpose, int]]] = {}
 for _weight, _lists in ((2, _STRONG), (1, _WEAK)):
     for _kind, _listed in _lists.items():
         for _word in _listed.split():
             _WORDS.setdefault(_word, []).append((_kind, _weight))
 
-_EMPTY = (
+_STOP_WORDS_TEXT = (
     "a an the i me my we us our you your it its he she they them that this these those is are be am was were been do"
     " does did can could would should will shall may might must want wants need needs like please make build create"
     " give get have has had for of to in on at by with from and or but so as if then than when which who whom what"
@@ -145,11 +145,11 @@ _EMPTY = (
     " everyone nobody people person personal tell tells say says know knows use using work works day days"
 )
 """Words without any meaning for a purpose."""
-_SAYS_NOTHING = frozenset(_EMPTY.split())
+_STOP_WORDS = frozenset(_STOP_WORDS_TEXT.split())
 
 
 @dataclass(frozen=True)
-class FoundPurpose:
+class PurposeGuess:
     """The purpose that a description suggests."""
 
     purpose: BotPurpose
@@ -170,7 +170,7 @@ def words_of(text: str) -> tuple[str, ...]:
 
 def significant_words(text: str) -> list[str]:
     """Return the words of a text that are not stop words."""
-    return [word for word in words_of(text) if word not in _SAYS_NOTHING]
+    return [word for word in words_of(text) if word not in _STOP_WORDS]
 
 
 def topics(text: str) -> list[str]:
@@ -180,24 +180,24 @@ def topics(text: str) -> list[str]:
 
 
 @lru_cache(maxsize=64)
-def telling_words(text: str) -> Mapping[str, str]:
-    """Return the words of a text by which a purpose or a capability is found, each as the text has it.
+def keywords_of(text: str) -> Mapping[str, str]:
+    """Return the keywords of a text for purposes and capabilities, each with the words of the text that it stands for.
 
     A phrase counts as one word: "keep a reading log" is a diary, and only the verb "book" is a booking.
     """
-    return {match.lastgroup or match[0]: match[0] for match in _TELLING.finditer(text.casefold())}
+    return {match.lastgroup or match[0]: match[0] for match in _KEYWORD.finditer(text.casefold())}
 
 
 @lru_cache(maxsize=256)
-def purpose_of(description: str) -> FoundPurpose:
-    """Return the purpose that has the most points; see the module."""
+def guess_purpose(description: str) -> PurposeGuess:
+    """Return the purpose with the most points; the docstring of the module says how words are counted."""
     scores: Counter[BotPurpose] = Counter()
-    for word in telling_words(description):
+    for word in keywords_of(description):
         for purpose, weight in _WORDS.get(word, ()):
             scores[purpose] += weight
     is_vague = len(set(significant_words(description))) < 2
     if not scores:
-        return FoundPurpose(BotPurpose.OTHER, is_clear=False, is_vague=is_vague)
+        return PurposeGuess(BotPurpose.OTHER, is_clear=False, is_vague=is_vague)
     (best, most), *others = scores.most_common()
     is_clear = most >= 2 and (not others or others[0][1] < most)
-    return FoundPurpose(best, is_clear=is_clear, is_vague=is_vague)
+    return PurposeGuess(best, is_clear=is_clear, is_vague=is_vague)

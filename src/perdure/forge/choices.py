@@ -7,9 +7,9 @@ from perdure.forge.state import BuilderState, PastChoice
 from perdure.forge.turns import Suggestion
 from perdure.forge.vocabulary import BotPurpose
 
-_LOOKED_AT = 3
+_MOST_COMPARED = 3
 
-_SPOKEN: dict[BotPurpose, str] = {
+_KINDS: dict[BotPurpose, str] = {
     BotPurpose.CUSTOMER_SERVICE: "customer service",
     BotPurpose.PERSONAL_ASSISTANT: "everyday",
     BotPurpose.ON_CALL: "on-call",
@@ -23,7 +23,7 @@ def similar_choices(state: BuilderState) -> Sequence[PastChoice]:
     """Return the last choices for bots of the same purpose, newest first; a custom purpose has none."""
     if state.purpose is BotPurpose.OTHER:
         return []
-    return [past for past in state.context.past if _purpose(past) == state.purpose][:_LOOKED_AT]
+    return [past for past in state.context.past if _purpose(past) == state.purpose][:_MOST_COMPARED]
 
 
 def _purpose(past: PastChoice) -> BotPurpose | None:
@@ -40,7 +40,7 @@ def suggest_most_chosen(
         return None
     counts = Counter(values)
     best = max(counts, key=lambda value: (counts[value], -values.index(value)))
-    kind = _SPOKEN.get(state.purpose, str(state.purpose))
+    kind = _KINDS.get(state.purpose, str(state.purpose))
     many = {"was": "were", "has": "have", "uses": "use"}[verb]
     if len(values) == 1:
         reason = f"your last {kind} bot {verb} {best}"

@@ -108,8 +108,8 @@ def read_config(wire: Any) -> BuilderConfig:
     try:
         return BuilderConfig.model_validate(wire)
     except ValidationError as error:
-        wrong = [f"{'.'.join(map(str, each['loc'])) or 'config'}: {each['msg']}" for each in error.errors()]
-        raise Invalid(f"The config is not valid: {wrong[0]}.", errors=wrong) from error
+        problems = [f"{'.'.join(map(str, each['loc'])) or 'config'}: {each['msg']}" for each in error.errors()]
+        raise Invalid(f"The config is not valid: {problems[0]}.", errors=problems) from error
 
 
 class PartialConfig(_Part):

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from perdure.bots.bot import skill_path
 from perdure.bots.documents import write_document
-from perdure.bots.shelf import TYPE_KEY, read_own_skill
+from perdure.bots.skill_folder import TYPE_KEY, read_own_skill
 from perdure.bots.skills import LONGEST_DESCRIPTION, LONGEST_NAME, Skill, require_skill_name
 from perdure.bots.slugs import slug_of
 from perdure.errors import Invalid
@@ -21,7 +21,7 @@ from perdure.forge.config import Line, Text
 MOST_CAPABILITIES = 20
 _MOST_WORDS = 5
 _REASONS = {"too_short": "it is empty", "string_too_short": "it is empty"}
-"""What is wrong with a field, where the words of pydantic name no cause."""
+"""Clearer messages for some error types of pydantic."""
 
 
 class SkillRequest(BaseModel):
@@ -34,7 +34,7 @@ class SkillRequest(BaseModel):
     capabilities: tuple[Line, ...] | None = Field(default=None, max_length=MOST_CAPABILITIES)
     """Default: those that the description suggests."""
 
-    def wanted(self) -> list[SuggestedCapability]:
+    def resolve_capabilities(self) -> list[SuggestedCapability]:
         """Return the capabilities of the skill, each with its reason.
 
         Raises: Invalid when one is unknown.
@@ -52,11 +52,11 @@ def read_skill_request(wire: Any) -> SkillRequest:
     try:
         return SkillRequest.model_validate(wire)
     except ValidationError as error:
-        wrong = [
+        problems = [
             f"{'.'.join(map(str, each['loc'])) or 'skill_request'}: {_REASONS.get(each['type'], each['msg'])}"
             for each in error.errors()
         ]
-        raise Invalid(f"Invalid request for a skill: {wrong[0]}.", errors=wrong) from error
+        raise Invalid(f"Invalid request for a skill: {problems[0]}.", errors=problems) from error
 
 
 def make_skill(request: SkillRequest) -> tuple[Skill, str]:
@@ -64,13 +64,13 @@ def make_skill(request: SkillRequest) -> tuple[Skill, str]:
 
     Raises: Invalid when the text does not have the requested values after it is parsed.
     """
-    line = " ".join(request.description.split())
-    if not line:
+    description = " ".join(request.description.split())
+    if not description:
         raise Invalid("A skill needs a description: what it is for, and how it is done.")
-    name = require_skill_name(_name_of(line) if request.name is None else request.name)
+    name = require_skill_name(_name_of(description) if request.name is None else request.name)
     front = {
         "name": name,
-        "description": line[:LONGEST_DESCRIPTION].strip(),
+        "description": description[:LONGEST_DESCRIPTION].strip(),
         "metadata": {TYPE_KEY: "builder-created"},
     }
     text = write_document(front, _body(name, request))
@@ -87,7 +87,7 @@ def _name_of(line: str) -> str:
 
 def _body(name: str, request: SkillRequest) -> str:
     parts = [f"# {name.replace('-', ' ').capitalize()}", request.description]
-    if wanted := request.wanted():
-        lines = [f"- {each.name}: {CAPABILITIES[each.name].does}" for each in wanted]
+    if capabilities := request.resolve_capabilities():
+        lines = [f"- {each.name}: {CAPABILITIES[each.name].instruction}" for each in capabilities]
         parts += ["## What it may use", "\n".join(lines)]
     return "\n\n".join(parts) + "\n"

@@ -258,7 +258,7 @@ class BotStore(Protocol):
         """
         ...
 
-    async def made_by(self, session_id: str) -> BotVersion | None:
+    async def version_of_session(self, session_id: str) -> BotVersion | None:
         """Return the version that a session or a call made; None if it made none."""
         ...
 

@@ -8,7 +8,7 @@ is quoted.
 
 import re
 
-_ASKED = re.compile(
+_REQUEST = re.compile(
     r"""(?:(?:hi|hello|hey)\b[\s,!.]*)?
         (?:please\s+)?
         (?:i(?:['\u2019]d|\s+would)?\s+(?:really\s+)?(?:want|need|like|love|wish\s+for|am\s+looking\s+for)
@@ -19,7 +19,7 @@ _ASKED = re.compile(
         (?:to\s+have\s+|(?:to\s+)?(?:make|build|create|give)(?:\s+(?:me|us))?\s+)?""",
     re.VERBOSE | re.IGNORECASE,
 )
-"""Phrases that ask for something, before what is asked for."""
+"""A phrase that asks for something, up to the thing that is asked for."""
 _YOU_TO = re.compile(
     r"(?:please\s+)?(?:i(?:['\u2019]d|\s+would)?\s+(?:want|need|like|love)\s+you\s+to|(?:can|could|would|will)\s+you(?:\s+please)?"
     r"|you\s+(?:should|must|will|shall))\s+(?!(?:make|build|create|give)\s+(?:me|us)\b)(?=\w)",
@@ -30,29 +30,29 @@ _SOMETHING_TO = re.compile(
     r"(?:(?:that|which|who)\s+(?:can|could|will|would|should)|to)\s+(?=\w)",
     re.IGNORECASE,
 )
-_THING = re.compile(r"(?:an?|the|my|our|one)\s+\S", re.IGNORECASE)
+_NOUN_PHRASE = re.compile(r"(?:an?|the|my|our|one)\s+\S", re.IGNORECASE)
 _HELP_WITH = re.compile(r"(?:some\s+)?help\s+(?:with|on|in)\s+(?=\w)", re.IGNORECASE)
 _BE = re.compile(r"be\s+(?=\w)", re.IGNORECASE)
-_STATES = re.compile(r"(?:i|we)(?:['\u2019]\w+)?\s+\w", re.IGNORECASE)
+_STATEMENT = re.compile(r"(?:i|we)(?:['\u2019]\w+)?\s+\w", re.IGNORECASE)
 """A statement about the person: "I am on call"."""
-_OWN_STATES = re.compile(
+_OWN_STATEMENT = re.compile(
     r"(?:my|our)\s+(?:(?!(?:that|which|who|whose|to|for|and)\b)[\w'\u2019-]+\s+){1,3}"
     r"(?:is|are|was|were|has|have|needs?|wants?|likes?|lives|works)\b",
     re.IGNORECASE,
 )
 """A statement about the person's own: "my team needs help"."""
-_A_BOT = re.compile(
+_BOT_NOUN = re.compile(
     r"an?\s+(?:[\w-]+\s+){0,2}?(?:bot|assistant|agent|chatbot|helper|companion|tutor|coach)\b", re.IGNORECASE
 )
 _SOMEONE = re.compile(r"(?:somebody|someone)\s+who\s+(?=\w)", re.IGNORECASE)
-_DOING_TEXT = (
+_VERBS_TEXT = (
     "help write analyse analyze plan review find read explain teach answer track remind watch summarise summarize"
     " translate convert calculate cook coach motivate organise organize manage collect compare check test debug"
     " draft edit proofread research monitor play tell give keep make create build run support guide suggest"
     " recommend show listen talk chat practise practice quiz learn study prepare search look design generate count"
     " measure water act bring let sort warn"
 )
-_DOING = frozenset(_DOING_TEXT.split())
+_VERBS = frozenset(_VERBS_TEXT.split())
 """Verbs that a description may begin with: "write stories about dragons"."""
 _IT = re.compile(
     r"\b(?:it|the bot|the assistant)\s+(?=(?:should|must|can|could|may|will|shall|has to|needs to)\b)", re.IGNORECASE
@@ -63,7 +63,7 @@ _PERSONS = re.compile(
     r"|myself|ourselves)\b",
     re.IGNORECASE,
 )
-_SAID_AS = {
+_THIRD_PERSON = {
     "i'm": "they are",
     "i am": "they are",
     "we're": "they are",
@@ -95,8 +95,8 @@ def second_person(description: str) -> str:
     if not first:
         return ""
     sentences = _SENTENCE.split(first)
-    begun = _rewrite_first(sentences[0], is_english=_is_english(description))
-    text = " ".join([begun, *map(_rewrite_further, sentences[1:])])
+    beginning = _rewrite_first(sentences[0], is_english=_is_english(description))
+    text = " ".join([beginning, *map(_rewrite_further, sentences[1:])])
     is_known = "the user" in text
     return "\n".join(
         [text, *(f"In more detail: {_with_full_stop(_in_third_person(line, is_known=is_known))}" for line in more)]
@@ -106,8 +106,8 @@ def second_person(description: str) -> str:
 def facts_about_user(description: str) -> list[str]:
     """Return the facts about the person in a description, one sentence each: "I am a nurse" is "They are a nurse."."""
     lines = [" ".join(line.split()) for line in description.split("\n")]
-    found = [match[0].strip(" ,;") for line in lines for match in _ABOUT.finditer(line)]
-    return list(dict.fromkeys(_with_full_stop(_capital(_in_third_person(each, is_known=True))) for each in found))
+    facts = [match[0].strip(" ,;") for line in lines for match in _FACT.finditer(line)]
+    return list(dict.fromkeys(_with_full_stop(_capital(_in_third_person(each, is_known=True))) for each in facts))
 
 
 def about_user(text: str, *, is_known: bool = False) -> str:
@@ -115,17 +115,17 @@ def about_user(text: str, *, is_known: bool = False) -> str:
     return _in_third_person(text, is_known=is_known) if _is_english(text) else text
 
 
-_AT_TIMES = ("when", "whenever", "if", "while", "until", "where", "before", "after", "once")
-_NOT_ALWAYS = "".join(rf"(?<!\b{word}\s)" for word in _AT_TIMES)
+_CONDITIONS = ("when", "whenever", "if", "while", "until", "where", "before", "after", "once")
+_ALWAYS = "".join(rf"(?<!\b{word}\s)" for word in _CONDITIONS)
 """A temporary state is not a fact: "when I am working"."""
 _FAMILY = (
     "sons?|daughters?|child|children|kids?|baby|toddler|wife|husband|partner|girlfriend|boyfriend|spouse|family"
     "|mother|father|mum|mom|dad|parents?|brothers?|sisters?|grandmother|grandfather|grandparents|dogs?|cats?"
 )
-_ABOUT = re.compile(
-    rf"\b{_NOT_ALWAYS}(?:i am|i['\u2019]m|we are|we['\u2019]re)\s+(?!looking\b|searching\b|sure\b|not sure\b)[^,.;!?]+"
-    rf"|\b{_NOT_ALWAYS}(?:i|we)\s+(?:live|work|have|study|speak|own|run|teach|manage)\s[^,.;!?]+"
-    rf"|\b{_NOT_ALWAYS}(?<!\bsure\s)(?<!\bwhether\s)(?:my|our)\s+(?:[\w-]+\s+)?(?:{_FAMILY})\s+"
+_FACT = re.compile(
+    rf"\b{_ALWAYS}(?:i am|i['\u2019]m|we are|we['\u2019]re)\s+(?!looking\b|searching\b|sure\b|not sure\b)[^,.;!?]+"
+    rf"|\b{_ALWAYS}(?:i|we)\s+(?:live|work|have|study|speak|own|run|teach|manage)\s[^,.;!?]+"
+    rf"|\b{_ALWAYS}(?<!\bsure\s)(?<!\bwhether\s)(?:my|our)\s+(?:[\w-]+\s+)?(?:{_FAMILY})\s+"
     r"(?:is|are|has|have|hates?|likes?|loves?|needs?|cannot|can['\u2019]t|eats?|lives?|goes)\s[^,.;!?]+"
     r"|\bmy name is\s[^,.;!?]+",
     re.IGNORECASE,
@@ -151,7 +151,7 @@ def _rewrite_first(sentence: str, *, is_english: bool) -> str:
     sentence = sentence.removesuffix("?")
     if match := _YOU_TO.match(sentence):
         return _with_full_stop(_as_instruction(_in_third_person(sentence[match.end() :])))
-    asked = _ASKED.match(sentence)
+    asked = _REQUEST.match(sentence)
     rest = sentence[asked.end() :] if asked else sentence
     return _with_full_stop(_rewrite_request(rest or sentence))
 
@@ -170,11 +170,11 @@ def _rewrite_request(rest: str) -> str:
     word, _, more = rest.partition(" ")
     if word.casefold() == "to" and more:
         return f"You help the user {_in_third_person(more, is_known=True)}"
-    if word.casefold().strip(",.:;") in _DOING and more:
+    if word.casefold().strip(",.:;") in _VERBS and more:
         return f"You {_in_third_person(f'{word.lower()} {more}')}"
-    if _STATES.match(rest) or _OWN_STATES.match(rest):
+    if _STATEMENT.match(rest) or _OWN_STATEMENT.match(rest):
         return f"You help the user. {_capital(_in_third_person(rest, is_known=True))}"
-    if _THING.match(rest):
+    if _NOUN_PHRASE.match(rest):
         return f"You are {_in_third_person(f'{word.lower()} {more}')}"
     return f"Your task: {_in_third_person(rest)}"
 
@@ -183,32 +183,32 @@ def _rewrite_further(sentence: str) -> str:
     """Rewrite a sentence after the first."""
     if match := _YOU_TO.match(sentence):
         return _with_full_stop(_as_instruction(_in_third_person(sentence[match.end() :], is_known=True)))
-    asked = _ASKED.match(sentence)
-    if asked and asked.end() and _A_BOT.match(sentence, asked.end()):
+    asked = _REQUEST.match(sentence)
+    if asked and asked.end() and _BOT_NOUN.match(sentence, asked.end()):
         return _with_full_stop(f"You are {_in_third_person(sentence[asked.end() :], is_known=True)}")
-    said = _IT.sub("you ", sentence)
+    text = _IT.sub("you ", sentence)
     for was, becomes in _MODALS.items():
-        said = said.replace(f"you {was}", f"you {becomes}")
-    return _with_full_stop(_capital(_in_third_person(said, is_known=True)))
+        text = text.replace(f"you {was}", f"you {becomes}")
+    return _with_full_stop(_capital(_in_third_person(text, is_known=True)))
 
 
 def _in_third_person(text: str, *, is_known: bool = False) -> str:
     """Put the person into the third person; the first mention is "the user", unless there was one before."""
     seen = is_known
 
-    def said(match: re.Match[str]) -> str:
+    def replace(match: re.Match[str]) -> str:
         nonlocal seen
         word = " ".join(match[0].casefold().replace("\u2019", "'").split())
-        if word not in _SAID_AS and word not in ("me", "us", "my", "our"):
+        if word not in _THIRD_PERSON and word not in ("me", "us", "my", "our"):
             return match[0]  # its case folding only looks like one of these words
         was_seen, seen = seen, True
         if word in ("me", "us"):
             return "them" if was_seen else "the user"
         if word in ("my", "our"):
             return "their" if was_seen else "the user's"
-        return _SAID_AS[word]
+        return _THIRD_PERSON[word]
 
-    return _PERSONS.sub(said, text)
+    return _PERSONS.sub(replace, text)
 
 
 def _capital(text: str) -> str:

@@ -14,10 +14,10 @@ KEEP = "keep"
 """Id of the option that keeps the present value."""
 REQUESTED = "wished"
 """Id of the option with the value that the change request names."""
-WORDED = "words-"
-"""Begins the id of an option that a model worded; its label is read as an answer in the person's own words."""
+MODEL_OPTION = "words-"
+"""Prefix of the id of an option that a model worded; its label is read as an answer in the person's own words."""
 _HINT = " (Other: "
-"""Begins the part of a question that describes free text; it is shown only while the question is pending."""
+"""Start of the part of a question that describes free text; it is shown only while the question is pending."""
 
 
 class Exchange(Wire):
@@ -36,13 +36,13 @@ class Exchange(Wire):
     """The ids of the chosen options, if there are several."""
 
     @property
-    def asked(self) -> str:
+    def question_text(self) -> str:
         """The question without its hint about free text."""
         return without_hint(self.question)
 
     @property
-    def said(self) -> str:
-        """The answer; of a kept value, the value."""
+    def answer_text(self) -> str:
+        """The answer; if the present value was kept, that value."""
         return self.answer.removeprefix("Keep ") if self.option_id == KEEP else self.answer
 
 
@@ -94,9 +94,9 @@ class BuilderState(Wire):
     pending_slot: str | None = None
     target: Target | None = None
     engine: EngineName = "builtin"
-    """Who leads the interview from here on."""
+    """The engine that makes the next turn."""
     stated: tuple[str, ...] = ()
-    """The slots that the person has answered without being asked, as a model understood them."""
+    """The slots that a model has read from what the person said, without asking about them."""
     context: InterviewContext = Field(
         default_factory=InterviewContext, validation_alias="surroundings", serialization_alias="surroundings"
     )
@@ -144,6 +144,7 @@ class BuilderState(Wire):
 
     @property
     def kind(self) -> PurposeCategory:
+        """The category, which has the defaults."""
         return PurposeCategory.of(self.purpose_category)
 
     def answer_to(self, slot: str) -> Exchange | None:

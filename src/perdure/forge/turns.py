@@ -58,7 +58,7 @@ class AskQuestion(Wire):
     preview: Preview | None = None
     """The bot so far; null only in drafts of earlier versions."""
     engine: EngineName = "builtin"
-    """Who worded the question and its options."""
+    """The engine that worded the question and its options."""
     note: str = ""
     """Why the built-in interviewer asks in a session that a model leads; otherwise empty."""
 

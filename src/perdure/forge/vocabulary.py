@@ -4,7 +4,7 @@ from enum import StrEnum
 from typing import Literal
 
 EngineName = Literal["builtin", "model"]
-"""Who leads an interview: the built-in interviewer, or a model."""
+"""What leads an interview: the built-in interviewer, or a model."""
 
 
 class BuilderMode(StrEnum):
@@ -96,13 +96,13 @@ class BotPurpose(StrEnum):
         return _CATEGORY_OF[self]
 
     @property
-    def spoken(self) -> str:
+    def phrase(self) -> str:
         """The purpose as part of a sentence: "a bot for …"."""
-        return _SPOKEN[self]
+        return _PHRASES[self]
 
     def title_for(self, category: str) -> str:
         """Return the title of the purpose; that of a custom purpose is its category."""
-        return self.spoken or PurposeCategory.title_of(category)
+        return self.phrase or PurposeCategory.title_of(category)
 
     @classmethod
     def of_category(cls, category: str) -> "BotPurpose":
@@ -125,7 +125,7 @@ _CATEGORY_OF: dict[BotPurpose, PurposeCategory] = {
     BotPurpose.GAMES: PurposeCategory.CREATIVE,
     BotPurpose.OTHER: PurposeCategory.CUSTOM,
 }
-_SPOKEN: dict[BotPurpose, str] = {
+_PHRASES: dict[BotPurpose, str] = {
     BotPurpose.CODING: "coding",
     BotPurpose.WRITING: "writing",
     BotPurpose.RESEARCH: "research",

@@ -152,15 +152,15 @@ def test_the_command_to_go_on_names_the_home_that_was_used(perdure: Terminal, tm
     ("answer", "why"),
     [
         ({"option_index": 9}, "There is no option 9; the options are 0 to "),
-        ({"option_index": "0"}, "The value of option_index is not valid."),
+        ({"option_index": "0"}, "The answer has an invalid option_index."),
         ({"confirm": True}, "The answer does not fit the pending turn."),
         ({"free_text": " \n"}, "The answer is empty."),
         ({"free_text": "a\0b"}, "The answer contains control characters."),
         ({"free_text": "\ud800"}, "The answer contains a lone surrogate"),
         ({"free_text": "a" * 300}, "The answer does not fit name: String should have at most 120 characters."),
         ("back", "This is the first phase; there is no earlier one."),
-        (None, "That is not an answer."),
-        ([[[]]], "That is not an answer."),
+        (None, "The answer must be one field with its value."),
+        ([[[]]], "The answer must be one field with its value."),
     ],
     ids=str,
 )

@@ -47,7 +47,7 @@ class VersionView:
 
 
 @dataclass(frozen=True)
-class WholeBot:
+class BotDetails:
     """A bot with its version, purpose, files and edits."""
 
     version: BotVersion
@@ -93,21 +93,23 @@ class WholeBot:
 class ExplanationView:
     """The origin of a line of a bot, as every surface shows it."""
 
-    found: Explanation
+    explanation: Explanation
 
     def wire(self) -> "wire.BotExplanation":
         """Return the one JSON form of an explanation."""
-        found = self.found
+        explanation = self.explanation
         source: wire.LineSource | None = (
-            None if found.source is None else {"kind": found.source.kind, "exchange": found.source.exchange}
+            None
+            if explanation.source is None
+            else {"kind": explanation.source.kind, "exchange": explanation.source.exchange}
         )
         return {
-            "path": found.path,
-            "line": found.line,
-            "text": found.text,
+            "path": explanation.path,
+            "line": explanation.line,
+            "text": explanation.text,
             "source": source,
-            "question": found.question,
-            "answer": found.answer,
+            "question": explanation.question,
+            "answer": explanation.answer,
         }
 
 
@@ -138,15 +140,15 @@ class Bots:
         """
         return await self._assembler.open_bot(slug)
 
-    async def whole(self, slug: str) -> WholeBot:
+    async def details(self, slug: str) -> BotDetails:
         """Return a bot with its version, purpose, files and edits.
 
         Raises: NotFound; Invalid, naming the file, when one cannot be read.
         """
-        found = await self._assembler.on_disk(slug)
-        bot, edits = parse_bot(slug, found.texts), await asyncio.to_thread(found.edits)
-        purpose, folder = config_of(found.version).purpose, self._assembler.folder(slug)
-        return WholeBot(found.version, purpose, bot, tuple(found.texts), edits, found.etag, folder)
+        on_disk = await self._assembler.on_disk(slug)
+        bot, edits = parse_bot(slug, on_disk.texts), await asyncio.to_thread(on_disk.edits)
+        purpose, folder = config_of(on_disk.version).purpose, self._assembler.folder(slug)
+        return BotDetails(on_disk.version, purpose, bot, tuple(on_disk.texts), edits, on_disk.etag, folder)
 
     async def file(self, slug: str, name: str) -> str:
         """Return the current text of one file of a bot.

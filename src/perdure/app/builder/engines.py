@@ -33,32 +33,32 @@ class Engines:
         self._client = client
         self._model: BuilderEngine | None = None
 
-    def chosen(self, wanted: str | None) -> BuilderEngine:
+    def choose(self, name: str | None) -> BuilderEngine:
         """Return the engine of a new interview: the wanted one, else the model if one is configured.
 
         Raises: Invalid when the engine does not exist; NoModel when `model` is wanted and none is configured.
         """
-        if wanted is not None and wanted not in ENGINES:
-            raise Invalid(f"Invalid engine: expected one of {', '.join(ENGINES)}, got {wanted[:40]!r}.")
-        if wanted == "builtin":
+        if name is not None and name not in ENGINES:
+            raise Invalid(f"Invalid engine: expected one of {', '.join(ENGINES)}, got {name[:40]!r}.")
+        if name == "builtin":
             return self.builtin
         try:
             return self._model_engine()
         except NoModel:
-            if wanted == "model":
+            if name == "model":
                 raise
             return self.builtin
 
-    def leading(self, state: BuilderState, wanted: str | None) -> tuple[BuilderEngine, str]:
+    def choose_for_turn(self, state: BuilderState, name: str | None) -> tuple[BuilderEngine, str]:
         """Return the engine of the next turn of a session, and a note if it replaces another engine.
 
         Raises: as `chosen`, when an engine is wanted.
         """
-        if wanted is not None:
-            return self.chosen(wanted), ""
+        if name is not None:
+            return self.choose(name), ""
         if state.engine == "builtin":
             return self.builtin, ""
-        engine = self.chosen(None)
+        engine = self.choose(None)
         return engine, _NOT_CONFIGURED if engine is self.builtin else ""
 
     def _model_engine(self) -> BuilderEngine:

@@ -10,7 +10,7 @@ from typing import Any
 from perdure.app.builder.engines import Engines
 from perdure.app.builder.interview_context import InterviewContextReader
 from perdure.app.builder.list_views import ChoiceView, DraftView
-from perdure.app.builder.sessions import SessionView, known_form, require_whole_session_id, session_view
+from perdure.app.builder.sessions import SessionView, require_whole_session_id, session_view, stored_form
 from perdure.app.builder.skills import Skills, SkillView
 from perdure.app.builder.stored_sessions import StoredSessions
 from perdure.app.home.system import SystemClock, SystemIds
@@ -96,22 +96,24 @@ class Forge:
         """
         if mode != BuilderMode.BOT:
             raise Invalid(f"Invalid mode: expected 'bot', got {mode!r}.")
-        leading = self._engines.chosen(engine)
-        return await self._calls.in_change(once, lambda: self._start(leading, description, session_id, once), self.get)
+        chosen_engine = self._engines.choose(engine)
+        return await self._calls.in_change(
+            once, lambda: self._start(chosen_engine, description, session_id, once), self.get
+        )
 
     async def _start(
         self, engine: BuilderEngine, description: str, session_id: str | None, once: IdempotentCall | None
     ) -> SessionView:
         session_id = await self._free_id(session_id)
-        here = await self._context.read()
-        state = await self._engines.builtin.start(session_id, description, here)
+        context = await self._context.read()
+        state = await self._engines.builtin.start(session_id, description, context)
         past = await self._context.past(state)
         if past or engine is not self._engines.builtin:
-            state = await engine.start(session_id, description, here.model_copy(update={"past": past}))
+            state = await engine.start(session_id, description, context.model_copy(update={"past": past}))
         return await self._sessions.save(state, None, once)
 
-    async def _free_id(self, wanted: str | None) -> str:
-        return self._new_id() if wanted is None else await self._sessions.free_id(wanted)
+    async def _free_id(self, given: str | None) -> str:
+        return self._new_id() if given is None else await self._sessions.free_id(given)
 
     async def reconfigure(
         self,
@@ -126,9 +128,9 @@ class Forge:
 
         Raises: NotFound when the bot does not exist; otherwise as `start`.
         """
-        leading = self._engines.chosen(engine)
+        chosen_engine = self._engines.choose(engine)
         return await self._calls.in_change(
-            once, lambda: self._reconfigure(leading, bot_slug, session_id, description, once), self.get
+            once, lambda: self._reconfigure(chosen_engine, bot_slug, session_id, description, once), self.get
         )
 
     async def _reconfigure(
@@ -141,12 +143,12 @@ class Forge:
     ) -> SessionView:
         target = await self._assembler.target(bot_slug)
         session_id = await self._free_id(session_id)
-        here = await self._context.read()
-        state = await self._engines.builtin.reconfigure(session_id, description, here, target)
+        context = await self._context.read()
+        state = await self._engines.builtin.reconfigure(session_id, description, context, target)
         past = await self._context.past(state)
         if past or engine is not self._engines.builtin:
-            here = here.model_copy(update={"past": past})
-            state = await engine.reconfigure(session_id, description, here, target)
+            context = context.model_copy(update={"past": past})
+            state = await engine.reconfigure(session_id, description, context, target)
         return await self._sessions.save(state, None, once)
 
     async def reconfigure_from(
@@ -164,11 +166,11 @@ class Forge:
 
         Raises: NotFound; Invalid when neither the call nor the session names a bot; otherwise as `reconfigure`.
         """
-        made = await self._stores.bots.made_by(known_form(session_id))
-        slug = bot_slug or (None if made is None else made.slug)
+        version = await self._stores.bots.version_of_session(stored_form(session_id))
+        slug = bot_slug or (None if version is None else version.slug)
         if slug is None:
             raise Invalid(f"The session {session_id} has not made a bot. Name the bot to change: bot_slug.")
-        own_id = session_id if made is None else None
+        own_id = session_id if version is None else None
         return await self.reconfigure(slug, own_id, description, engine=engine, once=once)
 
     async def get(self, session_id: str) -> SessionView:
@@ -209,38 +211,40 @@ class Forge:
         or another client has answered at the same time; NoModel; Unavailable when no model answers, and the session is
         unchanged; otherwise as `get`.
         """
-        held = self._sessions.take_held(session_id)
-        if held is not None and once is None and expected_revision in (None, held[0].revision):
+        cached = self._sessions.take_cached(session_id)
+        if cached is not None and once is None and expected_revision in (None, cached[0].revision):
             with contextlib.suppress(Conflict, Invalid):  # nothing was changed; retry with the stored state
-                if (after := await self._after(held[1], wire_answer, engine)) is not None:
-                    return await self._sessions.save(after, held[0], once)
+                if (after := await self._apply_answer(cached[1], wire_answer, engine)) is not None:
+                    return await self._sessions.save(after, cached[0], once)
         draft, state = await self._sessions.load(session_id)
 
         async def answer_stored() -> SessionView:
             _require_revision(draft, state, expected_revision)
-            if (after := await self._after(state, wire_answer, engine)) is None:
+            if (after := await self._apply_answer(state, wire_answer, engine)) is None:
                 return session_view(state, draft.revision)
             return await self._sessions.save(after, draft, once)
 
         return await self._calls.in_change(once, answer_stored, self.get)  # the key is committed with the change
 
-    async def _after(self, state: BuilderState, wire_answer: Any, wanted: str | None) -> BuilderState | None:
+    async def _apply_answer(
+        self, state: BuilderState, wire_answer: Any, engine_name: str | None
+    ) -> BuilderState | None:
         """Return the state after an answer; None when the answer changes nothing.
 
         Raises: Invalid; NoModel; Unavailable when no model answers.
         """
         answer = read_answer(wire_answer)
-        engine, note = self._engines.leading(state, wanted)
+        engine, note = self._engines.choose_for_turn(state, engine_name)
         before = await self._context.with_new_skills(state)
         after = await self._engines.builtin.next_turn(before, answer)
-        is_other = (after.purpose_category, after.purpose) != (before.purpose_category, before.purpose)
-        past = await self._context.past(after) if is_other else ()
+        is_repurposed = (after.purpose_category, after.purpose) != (before.purpose_category, before.purpose)
+        past = await self._context.past(after) if is_repurposed else ()
         if past:
             context = before.context.model_copy(update={"past": (*before.context.past, *past)})
             before = before.model_copy(update={"context": context})
         if past or engine is not self._engines.builtin:
             after = await engine.next_turn(before, answer)
-        return None if after == before else led_by(after, engine.name, note)
+        return None if after == before else with_engine(after, engine.name, note)
 
     async def drafts(self, limit: int = 50, before: DraftPlace | None = None) -> Sequence[DraftView]:
         """Return the drafts, the last changed one first; damaged drafts are listed, too.
@@ -257,7 +261,7 @@ class Forge:
         Raises: NotFound, which names the bot that the session has made, if any; Conflict, with the current session,
         when it has another revision.
         """
-        session_id = known_form(session_id)
+        session_id = stored_form(session_id)
         try:
             await self._stores.drafts.delete_draft(session_id, expected_revision)
         except NotFound as error:
@@ -310,7 +314,7 @@ class Forge:
         Raises: NotFound; Invalid; Conflict when the session is not ready, was answered or deleted by another client
         meanwhile, its bot was changed since the session started, or the session has another revision.
         """
-        session_id = known_form(session_id)
+        session_id = stored_form(session_id)
         return await self._calls.keep_first(
             once, session_id, lambda: self._assemble(session_id, config, expected_revision)
         )
@@ -322,22 +326,22 @@ class Forge:
         try:
             draft, state = await self._sessions.load(session_id)
         except NotFound:
-            made = await self._assembler.resume_assembly(session_id)
-            if made is None:
+            version = await self._assembler.resume_assembly(session_id)
+            if version is None:
                 raise
-            return made
-        whole = _whole(config)
+            return version
+        edited = _read_edited(config)
         _require_revision(draft, state, expected_revision)
-        return await self._assembler.assemble(state, whole, revision=draft.revision)
+        return await self._assembler.assemble(state, edited, revision=draft.revision)
 
     async def changes(self, session_id: str, config: BuilderConfig | Mapping[str, Any] | None = None) -> Changes:
         """Return what `assemble` would change on disk; nothing is changed.
 
         Raises: as `assemble`.
         """
-        whole = _whole(config)
+        edited = _read_edited(config)
         _, state = await self._sessions.load(session_id)
-        return await self._assembler.preview_changes(state, whole)
+        return await self._assembler.preview_changes(state, edited)
 
     async def create_skill(self, session_id: str, request: Any, *, once: IdempotentCall | None = None) -> SkillView:
         """Create a skill during a session, which can name it from its next answer on; see `p.skills.create`.
@@ -348,7 +352,7 @@ class Forge:
         return await self._skills.create(request, once=once)
 
 
-def led_by(state: BuilderState, engine: EngineName, note: str) -> BuilderState:
+def with_engine(state: BuilderState, engine: EngineName, note: str) -> BuilderState:
     """Return a state with its engine, and a note, if any, in its pending turn."""
     turn = state.pending_turn
     if note and isinstance(turn, AskQuestion | ReadyToAssemble | Clarify):
@@ -356,7 +360,7 @@ def led_by(state: BuilderState, engine: EngineName, note: str) -> BuilderState:
     return state.model_copy(update={"engine": engine, "pending_turn": turn})
 
 
-def _whole(config: BuilderConfig | Mapping[str, Any] | None) -> BuilderConfig | None:
+def _read_edited(config: BuilderConfig | Mapping[str, Any] | None) -> BuilderConfig | None:
     return config if config is None or isinstance(config, BuilderConfig) else read_config(config)
 
 
@@ -385,6 +389,6 @@ def open_forge(
     ids = SystemIds()
     skills = skills or Skills(bots_dir.parent, bots_dir, stores.keys)
     assembler = BotAssembler(
-        bots_dir, stores.bots, now_us=SystemClock().now_us, new_id=ids.event_id, skills=skills.shelf.texts
+        bots_dir, stores.bots, now_us=SystemClock().now_us, new_id=ids.event_id, skills=skills.folder.texts
     )
     return Forge(stores, assembler, new_id=ids.event_id, skills=skills, engines=engines)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from perdure.app.builder.skills import Skills
 from perdure.errors import Damaged, NotFound
 from perdure.forge.assembly.changes import config_of
-from perdure.forge.categories import purpose_of
+from perdure.forge.categories import guess_purpose
 from perdure.forge.ports import BotStore, BuilderMemoryEntry, BuilderMemoryStore
 from perdure.forge.state import BuilderState, InterviewContext, PastChoice
 from perdure.forge.vocabulary import BotPurpose
@@ -33,9 +33,9 @@ def detected_models(environment: Mapping[str, str]) -> tuple[str, ...]:
 
     No provider is called.
     """
-    named = environment.get("PERDURE_MODEL", "").strip()
-    found = [model for variable, model in _BY_VARIABLE.items() if environment.get(variable)]
-    return tuple(dict.fromkeys([*([named] if _MODEL.fullmatch(named) else []), *found]))
+    configured = environment.get("PERDURE_MODEL", "").strip()
+    detected = [model for variable, model in _BY_VARIABLE.items() if environment.get(variable)]
+    return tuple(dict.fromkeys([*([configured] if _MODEL.fullmatch(configured) else []), *detected]))
 
 
 async def past_choices(
@@ -84,8 +84,8 @@ async def _purpose_of(entry: BuilderMemoryEntry, bots: BotStore) -> BotPurpose |
     try:
         return config_of(await bots.version(entry.bot_slug or "")).purpose
     except (NotFound, Damaged):
-        found = purpose_of(entry.initial_description)
-        return found.purpose if found.is_clear else None
+        guess = guess_purpose(entry.initial_description)
+        return guess.purpose if guess.is_clear else None
 
 
 class InterviewContextReader:
@@ -109,10 +109,10 @@ class InterviewContextReader:
 
     async def with_new_skills(self, state: BuilderState) -> BuilderState:
         """Add skills that were created since the start of a session to its context; its other skills do not change."""
-        if self._skills.shelf.is_empty():
+        if self._skills.folder.is_empty():
             return state
         known = state.context.skills
-        new = await asyncio.to_thread(self._skills.shelf.skills, dict(known))
+        new = await asyncio.to_thread(self._skills.folder.skills, dict(known))
         if not new:
             return state
         all_skills = (*known, *((skill.name, skill.description) for skill in new))

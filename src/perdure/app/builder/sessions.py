@@ -72,7 +72,7 @@ class SessionOver(Over):
         self.slug = slug
 
 
-def known_form(session_id: str) -> str:
+def stored_form(session_id: str) -> str:
     """Return a session id in its stored form: a UUID with hyphens, in lower case.
 
     Raises: NotFound when it is not a UUID, because no session has that id.
@@ -90,10 +90,10 @@ async def require_whole_session_id(given: str, find: Callable[[str], Awaitable[s
     if SESSION_ID.fullmatch(given.lower()):
         return given.lower()
     try:
-        meant = f" Did you mean {await find(given)}?"
+        hint = f" Did you mean {await find(given)}?"
     except (NotFound, Conflict, Damaged):
-        meant = ""
-    raise NotFound(f"No draft has the id {given[:60]!r}.{meant} Commands that change a draft need the whole id.")
+        hint = ""
+    raise NotFound(f"No draft has the id {given[:60]!r}.{hint} Commands that change a draft need the whole id.")
 
 
 def session_view(state: BuilderState, revision: int) -> SessionView:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from perdure.app.idempotency import Idempotency
 from perdure.bots.bot import skill_path
 from perdure.bots.documents import MAX_BYTES, decode_text
-from perdure.bots.shelf import SkillShelf, read_own_skill
+from perdure.bots.skill_folder import SkillFolder, read_own_skill
 from perdure.bots.skills import (
     SKILL_FILE,
     Skill,
@@ -45,16 +45,16 @@ class SkillView:
         """Return the one JSON form of a skill in a list."""
         return {"name": self.skill.name, "description": self.skill.description, "origin": self.skill.skill_type}
 
-    def whole(self) -> "wire_bots.Skill":
+    def details_wire(self) -> "wire_bots.Skill":
         """Return the one JSON form of a whole skill."""
         return {**self.wire(), "instructions": self.skill.instructions}
 
-    def made(self) -> "wire_bots.CreatedSkill":
+    def created_wire(self) -> "wire_bots.CreatedSkill":
         """Return the one JSON form of a created skill, with the path of its file relative to the home."""
-        found: list[wire_bots.SkillCapability] = [
+        capabilities: list[wire_bots.SkillCapability] = [
             {"name": each.name, "reason": each.reason} for each in self.capabilities
         ]
-        return {**self.wire(), "path": skill_path(self.skill.name), "capabilities": found}
+        return {**self.wire(), "path": skill_path(self.skill.name), "capabilities": capabilities}
 
 
 class Skills:
@@ -69,11 +69,11 @@ class Skills:
         self._home = home
         self._bots_dir = bots_dir
         self._keys = keys
-        self.shelf = SkillShelf(home)
+        self.folder = SkillFolder(home)
 
     async def list(self) -> Sequence[SkillView]:
         """Return the skills that a bot can have, built-in skills first; unreadable skills are skipped."""
-        own = await asyncio.to_thread(self.shelf.skills)
+        own = await asyncio.to_thread(self.folder.skills)
         return [SkillView(skill) for skill in (*builtin_skills(), *own)]
 
     async def get(self, name: str) -> SkillView:
@@ -93,22 +93,22 @@ class Skills:
         """
         from perdure.forge.new_skill import make_skill, read_skill_request
 
-        asked = read_skill_request(request)
-        capabilities = tuple(asked.wanted())
-        skill, text = make_skill(asked)
+        skill_request = read_skill_request(request)
+        capabilities = tuple(skill_request.resolve_capabilities())
+        skill, text = make_skill(skill_request)
         if once is None or self._keys is None:
-            await self._keep(skill.name, text)
+            await self._create(skill.name, text)
         else:
-            await Idempotency(self._keys).keep_first(once, skill.name, lambda: self._keep(skill.name, text))
+            await Idempotency(self._keys).keep_first(once, skill.name, lambda: self._create(skill.name, text))
         return SkillView(skill, capabilities)
 
-    async def _keep(self, name: str, text: str) -> None:
+    async def _create(self, name: str, text: str) -> None:
         """Write the file of a new skill, unless it exists."""
         if name in catalogue():
             raise Conflict(f"The skill {name} is built in. Choose another name.")
         ensure_folder(self._home)
         async with hold_bots_lock(self._bots_dir):
-            await asyncio.to_thread(self._put, name, text)
+            await asyncio.to_thread(self._write_unless_exists, name, text)
 
     async def edit(self, name: str, text: str, *, seen: str | None = None) -> SkillView:
         """Validate and replace the text of a skill of the home; with `seen`, only if that is its current text.
@@ -135,23 +135,23 @@ class Skills:
         if not is_skill_name(name):
             raise missing
         try:
-            return await asyncio.to_thread(self.shelf.text, name)
+            return await asyncio.to_thread(self.folder.text, name)
         except NotFound:
             raise missing from None
 
-    def _put(self, name: str, text: str) -> None:
+    def _write_unless_exists(self, name: str, text: str) -> None:
         try:
-            known = self.shelf.text(name)
+            existing = self.folder.text(name)
         except NotFound:
-            self.shelf.write(name, text)
+            self.folder.write(name, text)
             return
-        if known != text:
+        if existing != text:
             raise Conflict(f"Another skill {name} exists. Choose another name.")
 
     def _replace(self, name: str, text: str, seen: str) -> None:
-        if self.shelf.text(name) != seen:
+        if self.folder.text(name) != seen:
             raise Conflict(f"The skill {name} was changed meanwhile. Read and edit it again.")
-        self.shelf.write(name, text)
+        self.folder.write(name, text)
 
 
 def read_skill(data: bytes, path: Path) -> Skill:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from perdure.app.builder.sessions import SESSION_ID, SessionOver, SessionView, known_form, session_view
+from perdure.app.builder.sessions import SESSION_ID, SessionOver, SessionView, session_view, stored_form
 from perdure.errors import Conflict, Damaged, Invalid, NotFound, PerdureError
 from perdure.forge.drafts import damaged, decode_draft, encode_draft
 from perdure.forge.interview.engine import BuilderEngine
@@ -13,7 +13,7 @@ from perdure.forge.state import BuilderState
 from perdure.kernel.ports import IdempotentCall
 
 _MOST_SHOWN = 5
-MOST_HELD = 256
+MOST_CACHED = 256
 _SHOWN = 60
 
 
@@ -24,11 +24,11 @@ class StoredSessions:
         self._drafts = drafts
         self._bots = bots
         self._engine = engine
-        self._held: dict[str, tuple[BuilderDraft, BuilderState]] = {}
+        self._cached: dict[str, tuple[BuilderDraft, BuilderState]] = {}
 
-    def take_held(self, session_id: str) -> tuple[BuilderDraft, BuilderState] | None:
+    def take_cached(self, session_id: str) -> tuple[BuilderDraft, BuilderState] | None:
         """Remove the cached state of a session, if any, and return it."""
-        return self._held.pop(session_id, None)
+        return self._cached.pop(session_id, None)
 
     async def view(self, session_id: str) -> SessionView:
         """Return a session with its pending turn.
@@ -40,7 +40,7 @@ class StoredSessions:
 
     async def load(self, session_id: str) -> tuple[BuilderDraft, BuilderState]:
         """Load a session with its pending turn, which is stored first if it was not stored."""
-        session_id = known_form(session_id)
+        session_id = stored_form(session_id)
         try:
             draft = await self._drafts.load_draft(session_id)
         except NotFound as error:
@@ -58,21 +58,21 @@ class StoredSessions:
 
     async def save(self, state: BuilderState, before: BuilderDraft | None, once: IdempotentCall | None) -> SessionView:
         """Save a state over its earlier draft, if there is one."""
-        kept = None if once is None else replace(once, subject=state.session_id)
+        call = None if once is None else replace(once, subject=state.session_id)
         revision = before.revision if before else 0
         try:
-            draft = await self._drafts.save_draft(encode_draft(state), revision, kept, over=before)
+            draft = await self._drafts.save_draft(encode_draft(state), revision, call, over=before)
         except Conflict as error:
-            begun = f"The session {state.session_id} exists. Resume it, or start another."
-            raise Conflict(error.detail if before else begun, current=await self.current(state.session_id)) from error
-        self._hold(draft, state)
+            exists = f"The session {state.session_id} exists. Resume it, or start another."
+            raise Conflict(error.detail if before else exists, current=await self.current(state.session_id)) from error
+        self._cache(draft, state)
         return session_view(state, draft.revision)
 
-    def _hold(self, draft: BuilderDraft, state: BuilderState) -> None:
+    def _cache(self, draft: BuilderDraft, state: BuilderState) -> None:
         """Cache the saved state: the next answer need not read it, and the revision shows whether it is stale."""
-        self._held[state.session_id] = draft, state
-        while len(self._held) > MOST_HELD:
-            del self._held[next(iter(self._held))]
+        self._cached[state.session_id] = draft, state
+        while len(self._cached) > MOST_CACHED:
+            del self._cached[next(iter(self._cached))]
 
     async def current(self, session_id: str) -> Mapping[str, Any] | None:
         """Return the session for a conflict error; None if it does not exist, or cannot be read."""
@@ -81,24 +81,24 @@ class StoredSessions:
         except PerdureError:
             return None  # deleted or unreadable; the conflict is raised without it
 
-    async def free_id(self, wanted: str) -> str:
+    async def free_id(self, given: str) -> str:
         """Return the wanted id of a new session in its stored form.
 
         Raises: Invalid when it is not a UUID; Conflict when it is taken.
         """
-        if not SESSION_ID.fullmatch(wanted.lower()):
-            raise Invalid(f"Invalid session id: expected a UUID, got {wanted[:60]!r}.")
-        made = await self._bots.made_by(wanted.lower())
-        if made is not None:
-            raise Conflict(f"The session {wanted} has made the bot {made.slug}. Start another.")
-        return wanted.lower()
+        if not SESSION_ID.fullmatch(given.lower()):
+            raise Invalid(f"Invalid session id: expected a UUID, got {given[:60]!r}.")
+        version = await self._bots.version_of_session(given.lower())
+        if version is not None:
+            raise Conflict(f"The session {given} has made the bot {version.slug}. Start another.")
+        return given.lower()
 
     async def missing(self, session_id: str) -> NotFound:
         """Return the error for a missing session; it names the bot that the session has made, if any."""
-        made = await self._bots.made_by(session_id)
-        if made is None:
+        version = await self._bots.version_of_session(session_id)
+        if version is None:
             return NotFound(f"No session {session_id}. `perdure draft list` shows the sessions.")
-        return SessionOver(session_id, made.slug, made.number)
+        return SessionOver(session_id, version.slug, version.number)
 
     async def find(self, prefix: str) -> str:
         """Return the id of the only draft with a prefix; a whole id is returned unchanged.
@@ -107,11 +107,13 @@ class StoredSessions:
         """
         if SESSION_ID.fullmatch(prefix.lower()):
             return prefix.lower()
-        found = await self._drafts.find_drafts(prefix.lower(), limit=_MOST_SHOWN + 1) if prefix else []
-        if not found:
+        drafts = await self._drafts.find_drafts(prefix.lower(), limit=_MOST_SHOWN + 1) if prefix else []
+        if not drafts:
             raise NotFound(f"No draft has an id with the prefix {prefix[:60]!r}. `perdure draft list` shows them.")
-        if len(found) > 1:
-            shown = [f"{draft.session_id}  {draft.initial_description[:_SHOWN]}" for draft in found[:_MOST_SHOWN]]
-            many = f"More than {_MOST_SHOWN}" if len(found) > _MOST_SHOWN else str(len(found))
-            raise Conflict(f"{many} drafts have ids with the prefix {prefix!r}. Type a longer prefix.", errors=shown)
-        return found[0].session_id
+        if len(drafts) > 1:
+            examples = [f"{draft.session_id}  {draft.initial_description[:_SHOWN]}" for draft in drafts[:_MOST_SHOWN]]
+            count = f"More than {_MOST_SHOWN}" if len(drafts) > _MOST_SHOWN else str(len(drafts))
+            raise Conflict(
+                f"{count} drafts have ids with the prefix {prefix!r}. Type a longer prefix.", errors=examples
+            )
+        return drafts[0].session_id

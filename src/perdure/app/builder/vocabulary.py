@@ -11,7 +11,10 @@ __all__ = ["BuilderMode", "BuilderPhase", "EngineName", "PurposeCategory", "purp
 
 
 def purpose_title(bot: "Bot | BotSummary") -> str:
-    """Return what a bot was made for; a purpose that only a newer server knows is called as its category."""
+    """Return the title of the purpose of a bot; if the purpose is unknown, that of its category.
+
+    A newer server may have purposes that this client does not know.
+    """
     purpose = bot["bot_purpose"]
     known = BotPurpose(purpose) if purpose in set(BotPurpose) else BotPurpose.OTHER
     return known.title_for(bot["category"])

@@ -55,15 +55,15 @@ class ModelGoals:
         Raises: NotFound when there is no such bot; Invalid; NoModel when none is configured.
         """
         validate.message(text)
-        found = None if bot is None else await self._bots().whole(bot)
-        of_bot = None if found is None else found.bot.model_settings.model
-        chosen = choose_model(self._defaults, given=model, of_bot=of_bot)
+        details = None if bot is None else await self._bots().details(bot)
+        bot_model = None if details is None else details.bot.model_settings.model
+        chosen = choose_model(self._defaults, given=model, of_bot=bot_model)
         options = {"fallbacks": [*self._defaults.fallbacks]} if self._defaults.fallbacks else None
         spec = MindSpec("model", model=chosen.text, chat=chat or None, options=options)
         if limits.iterations is None:
             limits = Limits(ITERATIONS, limits.tokens, limits.usd, limits.seconds)
         title = text[:80] if chat else text
-        bot_version = None if found is None else found.version.number
+        bot_version = None if details is None else details.version.number
         return NewGoal(
             title,
             spec,

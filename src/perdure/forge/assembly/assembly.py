@@ -19,7 +19,7 @@ from perdure import failpoints
 from perdure.bots.archive import PackedBot
 from perdure.bots.bot import BUILT_IN, IDENTITY, SOUL, USER, parse_bot
 from perdure.bots.folder import NEW, read_bot, read_texts
-from perdure.bots.shelf import read_own_skill
+from perdure.bots.skill_folder import read_own_skill
 from perdure.bots.skills import parse_skill_list
 from perdure.bots.slugs import require_slug, slugs_for
 from perdure.errors import Conflict, Invalid, NotFound
@@ -94,37 +94,37 @@ class BotAssembler(BotLibrary):
         Raises: Conflict when the session is not ready, or its draft or the bot was changed meanwhile; Invalid; Denied;
         Unavailable when the disk is full: call it again to complete the assembly.
         """
-        made = await self.resume_assembly(state.session_id)
-        if made is not None:
-            return made
-        whole, skills = await self._config_to_build(state, config)
+        result = await self.resume_assembly(state.session_id)
+        if result is not None:
+            return result
+        complete, skills = await self._config_to_build(state, config)
         if state.mode is BuilderMode.RECONFIGURE:
-            previous, planned = await self._plan_change(state, whole, skills)
-            if _is_same(state, whole, planned):
+            previous, plan = await self._plan_change(state, complete, skills)
+            if _changes_nothing(state, complete, plan):
                 return self._result(previous).model_copy(update={"changed": False})
-            return await self._save_change(state, whole, previous, planned, revision)
-        return await self._save_new(state, whole, skills, revision)
+            return await self._save_change(state, complete, previous, plan, revision)
+        return await self._save_new(state, complete, skills, revision)
 
     async def resume_assembly(self, session_id: str) -> AssemblyResult | None:
         """Return the result of a session that was assembled, after completing it on disk; None if it was not yet.
 
         Raises: Invalid when another file has the name of the folder; Denied.
         """
-        made = await self._bots.made_by(session_id)
-        if made is None:
+        version = await self._bots.version_of_session(session_id)
+        if version is None:
             return None
-        aside = await self._finish(made.slug) if made.state == "pending" else ()
-        return self._result(made).model_copy(update={"set_aside": aside})
+        aside = await self._finish(version.slug) if version.state == "pending" else ()
+        return self._result(version).model_copy(update={"set_aside": aside})
 
     async def preview_changes(self, state: BuilderState, config: BuilderConfig | None = None) -> Changes:
         """Return the changes on disk that `assemble` would make.
 
         Raises: Conflict when the session is not ready, or the bot was changed meanwhile; Invalid; Denied.
         """
-        whole, skills = await self._config_to_build(state, config)
+        complete, skills = await self._config_to_build(state, config)
         if state.mode is BuilderMode.RECONFIGURE:
-            return (await self._plan_change(state, whole, skills))[1].changes()
-        return ChangePlan(_new_files(state, whole, skills)[0], {}, {}, ()).changes()
+            return (await self._plan_change(state, complete, skills))[1].changes()
+        return ChangePlan(_new_files(state, complete, skills)[0], {}, {}, ()).changes()
 
     async def target(self, slug: str) -> Target:
         """Return a bot as the target of a reconfiguration, with the values that its files have now.
@@ -144,15 +144,15 @@ class BotAssembler(BotLibrary):
         Raises: NotFound when there is no such version; Damaged when its stored files do not match their SHA-256;
         Conflict when the bot is changed at the same time; Denied.
         """
-        if call_id is not None and (made := await self.resume_assembly(call_id)) is not None:
-            return made
+        if call_id is not None and (result := await self.resume_assembly(call_id)) is not None:
+            return result
         newest = await self.ensure_written(slug)
-        wanted = await self._bots.version(slug, number)
-        require_intact(wanted)
-        files = {path: text for path, text in wanted.files.items() if not path.endswith(NEW)}
+        earlier = await self._bots.version(slug, number)
+        require_intact(earlier)
+        files = {path: text for path, text in earlier.files.items() if not path.endswith(NEW)}
         parse_bot(slug, files)
         version = replace(
-            wanted,
+            earlier,
             number=newest.number + 1,
             state="pending",
             origin="rollback",
@@ -176,9 +176,9 @@ class BotAssembler(BotLibrary):
             config = overlay_files(BuilderConfig.model_validate(packed.config), bot)
         except ValidationError as error:
             raise Invalid(f"The config in the archive of {packed.slug} is not valid: {_first(error)}.") from error
-        named = {path for path in packed.files if not path.startswith("skills/")}
-        named |= {f"skills/{skill.name}/SKILL.md" for skill in bot.skills}
-        files = {path: text for path, text in packed.files.items() if path in named}
+        listed = {path for path in packed.files if not path.startswith("skills/")}
+        listed |= {f"skills/{skill.name}/SKILL.md" for skill in bot.skills}
+        files = {path: text for path, text in packed.files.items() if path in listed}
         version = replace(self._first_version(config, files, {}, origin="import"), session_id=call_id)
         return await self._save_under_free_slug(version)
 
@@ -224,20 +224,20 @@ class BotAssembler(BotLibrary):
         state: BuilderState,
         config: BuilderConfig,
         previous: BotVersion,
-        planned: ChangePlan,
+        plan: ChangePlan,
         revision: int | None,
     ) -> AssemblyResult:
         version = replace(
-            self._first_version(config, planned.files, planned.provenance, origin="reconfigure"),
+            self._first_version(config, plan.files, plan.provenance, origin="reconfigure"),
             bot_id=previous.bot_id,
             slug=previous.slug,
             number=previous.number + 1,
             conversation=[*previous.conversation, *(each.model_dump(mode="json") for each in state.conversation)],
             session_id=state.session_id,
-            hand_edits=edited_files(previous.files, planned.seen),
+            hand_edits=edited_files(previous.files, plan.seen),
         )
         choice = replace(self._choice(state, config), bot_slug=previous.slug)
-        return await self._save_version(version, choice, revision=revision, seen=planned.seen, clashes=planned.clashes)
+        return await self._save_version(version, choice, revision=revision, seen=plan.seen, clashes=plan.clashes)
 
     async def _save_under_free_slug(
         self, version: BotVersion, choice: BuilderMemoryEntry | None = None, revision: int | None = None
@@ -343,9 +343,9 @@ def _config_to_build(state: BuilderState, config: BuilderConfig | None) -> Build
     return whole
 
 
-def _is_same(state: BuilderState, config: BuilderConfig, planned: ChangePlan) -> bool:
+def _changes_nothing(state: BuilderState, config: BuilderConfig, plan: ChangePlan) -> bool:
     """Return whether a reconfiguration changes neither the files on disk nor the config."""
-    changes = planned.changes()
+    changes = plan.changes()
     is_same_config = state.target is not None and config == BuilderConfig.model_validate(state.target.config)
     return is_same_config and not changes.diffs and not changes.clashes
 

@@ -114,16 +114,16 @@ def plan_changes(
     """
     slug = previous.slug
     bot = parse_bot(slug, disk)
-    built = config_of(previous)
-    start_config, config = (_without_own(each, bot, built) for each in (start_config, config))
-    known = {
+    previous_config = config_of(previous)
+    start_config, config = (_without_hand_added(each, bot, previous_config) for each in (start_config, config))
+    skill_texts = {
         **skills,
         **_skill_texts(previous.files),
         **{skill.name: disk[skill_path(skill.name)] for skill in bot.skills},
     }
-    ours = build_pages(config, sources, skills=known)
+    ours = build_pages(config, sources, skills=skill_texts)
     require_round_trip(config, slug, {**{path: page.text for path, page in ours.items()}, USER: disk[USER]})
-    base = _base(previous, start_config, built, known)
+    base = _base(previous, start_config, previous_config, skill_texts)
     ours[USER] = user_page(config, sources)
     if ours[USER].text == user_page(start_config).text:
         base[USER] = ours[USER].text  # no new answer is about the person: the file is unchanged
@@ -134,27 +134,33 @@ def plan_changes(
         files[path] = merged.text
         if merged.is_clash:
             clashes.append(path)
-    texts = {**known, **_skill_texts({path: page.text for path, page in ours.items()}), **_skill_texts(disk)}
+    texts = {**skill_texts, **_skill_texts({path: page.text for path, page in ours.items()}), **_skill_texts(disk)}
     files |= {skill_path(name): texts[name] for name in parse_skill_list(files[SKILLS], f"{slug}/{SKILLS}")}
     provenance = {path: _provenance(path, text, ours.get(path), previous) for path, text in files.items()}
     parse_bot(slug, files)
-    kept = [path for path, text in disk.items() if path not in files and text != previous.files.get(path)]
+    hand_added = [path for path, text in disk.items() if path not in files and text != previous.files.get(path)]
     files |= {f"{path}{NEW}": ours[path].text for path in clashes}
-    return ChangePlan(files, disk, provenance, (*clashes, *kept))
+    return ChangePlan(files, disk, provenance, (*clashes, *hand_added))
 
 
 def _base(
-    previous: BotVersion, start_config: BuilderConfig, built: BuilderConfig, known: Mapping[str, str]
+    previous: BotVersion, start_config: BuilderConfig, previous_config: BuilderConfig, skill_texts: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the merge base: the files as they were generated for the previous version.
 
     A new bot has its generated files in its first version, also if an earlier release wrote them in other words.
     """
-    base = {path: page.text for path, page in build_pages(start_config, skills=known).items()}
-    made = {path: page.text for path, page in build_pages(built, skills=known).items()} | {USER: user_page(built).text}
+    base = {path: page.text for path, page in build_pages(start_config, skills=skill_texts).items()}
+    generated = {path: page.text for path, page in build_pages(previous_config, skills=skill_texts).items()} | {
+        USER: user_page(previous_config).text
+    }
     if previous.origin == "assemble":
-        made |= {path: previous.files[path] for path in (SOUL, IDENTITY, USER)}
-    return base | {path: _front(base[path]) + _body(made[path]) for path in (SOUL, IDENTITY)} | {USER: made[USER]}
+        generated |= {path: previous.files[path] for path in (SOUL, IDENTITY, USER)}
+    return (
+        base
+        | {path: _front(base[path]) + _body(generated[path]) for path in (SOUL, IDENTITY)}
+        | {USER: generated[USER]}
+    )
 
 
 def new_provenance(pages: Mapping[str, Page]) -> Provenance:
@@ -162,21 +168,21 @@ def new_provenance(pages: Mapping[str, Page]) -> Provenance:
     return {path: spans_of(page.sources) for path, page in pages.items()}
 
 
-def _without_own(config: BuilderConfig, bot: Bot, built: BuilderConfig) -> BuilderConfig:
+def _without_hand_added(config: BuilderConfig, bot: Bot, previous_config: BuilderConfig) -> BuilderConfig:
     """Return a config without the skills that a person added by hand; a reconfiguration does not change those."""
-    own = {skill.name for skill in bot.skills} - {skill.name for skill in built.skills}
-    return config.model_copy(update={"skills": tuple(skill for skill in config.skills if skill.name not in own)})
+    hand_added = {skill.name for skill in bot.skills} - {skill.name for skill in previous_config.skills}
+    return config.model_copy(update={"skills": tuple(skill for skill in config.skills if skill.name not in hand_added)})
 
 
 def _provenance(path: str, text: str, ours: Page | None, previous: BotVersion) -> list[Span]:
     """Return the sources of the lines of a merged file; an unchanged line keeps its source."""
     before = previous.files.get(path, "")
-    spans = read_spans(previous.provenance.get(path, ()), f"{previous.slug}/{path}")
-    old = sources_of_spans(spans, before.count("\n") + 1)
+    previous_spans = read_spans(previous.provenance.get(path, ()), f"{previous.slug}/{path}")
+    previous_sources = sources_of_spans(previous_spans, before.count("\n") + 1)
     if ours is None:
-        return spans_of(carry_sources(old, before, text))
+        return spans_of(carry_sources(previous_sources, before, text))
     generated: Sequence[Source | None] = [
-        was or new for was, new in zip(carry_sources(old, before, ours.text), ours.sources, strict=True)
+        was or new for was, new in zip(carry_sources(previous_sources, before, ours.text), ours.sources, strict=True)
     ]
     return spans_of(carry_sources(generated, ours.text, text))
 

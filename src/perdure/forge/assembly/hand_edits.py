@@ -25,10 +25,10 @@ def dropped_edits(versions: Sequence[VersionSummary], number: int) -> frozenset[
 
 
 def _is_dropped(ordered: Sequence[VersionSummary], path: str) -> bool:
-    known: dict[str | None, frozenset[int]] = {None: frozenset()}
+    edits_by_hash: dict[str | None, frozenset[int]] = {None: frozenset()}
     before, edits = frozenset[int](), frozenset[int]()
     for version in ordered:
         before = edits
         own = {version.number} if path in version.hand_edits else set()
-        edits = known.setdefault(version.sha256.get(path), before | own)
+        edits = edits_by_hash.setdefault(version.sha256.get(path), before | own)
     return bool(before - edits)

@@ -41,7 +41,7 @@ class Explanation:
 
     @property
     def sentence(self) -> str:
-        """The source as a message for a person."""
+        """The source as a sentence for a person."""
         match self.source:
             case None:
                 return "edited by hand"
@@ -184,12 +184,12 @@ class BotLibrary:
             except NotFound as error:
                 missing = error
             failpoints.hit("forge.delete.after")
-            was_there = await asyncio.to_thread(remove_bot, self._bots_dir, slug)
-        if missing is not None and not was_there:
+            had_folder = await asyncio.to_thread(remove_bot, self._bots_dir, slug)
+        if missing is not None and not had_folder:
             raise missing
 
     async def _number_of(self, slug: str, seen: str) -> int:
-        """Return the number of the version of a bot if it still matches an ETag; the caller holds the lock.
+        """Return the number of the newest version of a bot if the bot still matches an ETag; the caller holds the lock.
 
         Raises: NotFound; Conflict when it does not match; Denied.
         """
@@ -197,11 +197,11 @@ class BotLibrary:
         try:
             await self._write_pending(slug)
             texts = await asyncio.to_thread(read_texts, self.folder(slug))
-            there = BotOnDisk(version, texts | await asyncio.to_thread(self._read_new_files, version))
+            on_disk = BotOnDisk(version, texts | await asyncio.to_thread(self._read_new_files, version))
         except (Invalid, NotFound) as error:
             raise Conflict(f"{slug} was changed meanwhile: {error.detail}") from error
-        if not there.matches_etag(seen):
-            raise Conflict(f"{slug} was changed meanwhile: its ETag is {there.etag}, not {seen}. Read it again.")
+        if not on_disk.matches_etag(seen):
+            raise Conflict(f"{slug} was changed meanwhile: its ETag is {on_disk.etag}, not {seen}. Read it again.")
         return version.number
 
     async def _read_consistently(self, slug: str, read: Callable[[Path], T]) -> tuple[BotVersion, T]:
@@ -212,14 +212,14 @@ class BotLibrary:
         while True:
             version = await self.ensure_written(slug)
             try:
-                found = await asyncio.to_thread(read, self.folder(slug))
+                result = await asyncio.to_thread(read, self.folder(slug))
             except PerdureError:
                 if await self._is_newest(version):
                     self._require_folder(version)
                     raise
             else:
                 if await self._is_newest(version):
-                    return version, found
+                    return version, result
 
     async def _is_newest(self, version: BotVersion) -> bool:
         """Return whether a version is still the newest and on disk. Raises: NotFound when the bot was deleted."""
@@ -230,8 +230,8 @@ class BotLibrary:
         """Require the folder of a bot. Raises: NotFound, with the command that restores it, if it was removed."""
         folder = self.folder(version.slug)
         if not os.path.lexists(folder):
-            again = f"perdure bot rollback {version.slug} {version.number}"
-            raise NotFound(f"The folder {folder} is missing. `{again}` writes it again.")
+            command = f"perdure bot rollback {version.slug} {version.number}"
+            raise NotFound(f"The folder {folder} is missing. `{command}` writes it again.")
 
     async def _finish(self, slug: str, seen: Mapping[str, str] | None = None) -> tuple[str, ...]:
         """Write the newest version to disk unless it is there; return the new names of replaced hand-edited files."""
@@ -264,8 +264,8 @@ class BotLibrary:
     def _read_new_files(self, version: BotVersion) -> dict[str, str]:
         """Return the texts of the files named NAME.new."""
         with BotFolder.open(self.folder(version.slug)) as folder:
-            found = {path: folder.read(path) for path in version.files if path.endswith(NEW)}
-        return {path: text for path, text in found.items() if text is not None}
+            texts = {path: folder.read(path) for path in version.files if path.endswith(NEW)}
+        return {path: text for path, text in texts.items() if text is not None}
 
 
 def hashes(files: Mapping[str, str]) -> dict[str, str]:

@@ -46,13 +46,13 @@ def _is_relevant(state: BuilderState, slot: Slot) -> bool:
 def _user_sources(state: BuilderState, config: BuilderConfig, slots: dict[str, Source]) -> dict[str, Source]:
     """Return the sources of the lines of USER.md."""
     is_edited = config.description != state.about
-    said = CONFIRMED_EDIT if is_edited else slots["description"]
+    source = CONFIRMED_EDIT if is_edited else slots["description"]
     lines = dict.fromkeys(
-        [*quoted_lines(config.description), *(f"- {fact}" for fact in facts_about_user(config.description))], said
+        [*quoted_lines(config.description), *(f"- {fact}" for fact in facts_about_user(config.description))], source
     )
     for name, text in sentences(config.purpose, config.answers, "user").items():
-        is_said = state.config.answers.get(name) == text
-        lines[f"- {text}"] = slots.get(f"{config.purpose}.{name}", DEFAULT) if is_said else CONFIRMED_EDIT
+        is_unchanged = state.config.answers.get(name) == text
+        lines[f"- {text}"] = slots.get(f"{config.purpose}.{name}", DEFAULT) if is_unchanged else CONFIRMED_EDIT
     return lines
 
 
@@ -61,21 +61,21 @@ def _source(state: BuilderState, slot: Slot, earlier: int) -> Source:
     if number is None:
         is_stated = slot.name in state.stated or (state.target is None and bool(slot.from_description(state)))
         return Source("description") if is_stated else DEFAULT
-    chosen = state.conversation[number].option_id
-    if chosen == KEEP:
+    option_id = state.conversation[number].option_id
+    if option_id == KEEP:
         return DEFAULT
     suggestion = slot.ask(state).suggestion
-    is_suggested = chosen is not None and suggestion is not None and suggestion.option_id == chosen
+    is_suggested = option_id is not None and suggestion is not None and suggestion.option_id == option_id
     return Source("suggestion" if is_suggested else "answer", number + earlier)
 
 
-def _changed_fields(meant: BuilderConfig, config: BuilderConfig) -> Iterator[str]:
+def _changed_fields(proposed: BuilderConfig, config: BuilderConfig) -> Iterator[str]:
     for name in ("name", "category", "skills"):
-        if getattr(meant, name) != getattr(config, name):
+        if getattr(proposed, name) != getattr(config, name):
             yield name
     for name in ("tone", "traits", "boundaries"):
-        if getattr(meant.personality, name) != getattr(config.personality, name):
+        if getattr(proposed.personality, name) != getattr(config.personality, name):
             yield name
     for name in ("model", "temperature", "max_tokens"):
-        if getattr(meant.model_settings, name) != getattr(config.model_settings, name):
+        if getattr(proposed.model_settings, name) != getattr(config.model_settings, name):
             yield name

@@ -50,7 +50,7 @@ _MANNER_TEXTS: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The sources of the fields of a config and of the lines of its purpose; what is missing is a default."""
+    """The sources of the fields of a config and of the lines of its purpose; any other value is a default."""
 
     fields: Mapping[str, Source] = field(default_factory=dict)
     purpose: Mapping[str, Source] = field(default_factory=dict)
@@ -89,17 +89,17 @@ def build_pages(
 
 def user_page(config: BuilderConfig, sources: Sources | None = None) -> Page:
     """Generate the USER.md of a bot: facts about the person, and the description in their own words."""
-    known = (sources or Sources()).user
-    who = facts_about_user(config.description)
-    said = list(sentences(config.purpose, config.answers, "user").values())
-    about = [f"- {fact}" for fact in dict.fromkeys([*who, *said])]
-    wanted = quoted_lines(config.description) if config.description else []
+    line_sources = (sources or Sources()).user
+    facts = facts_about_user(config.description)
+    answers = list(sentences(config.purpose, config.answers, "user").values())
+    items = [f"- {fact}" for fact in dict.fromkeys([*facts, *answers])]
+    quotation = quoted_lines(config.description) if config.description else []
     lines = ["# The person you work for"]
-    if about:
-        lines += ["", "## Who they are", "", *about]
-    if wanted:
-        lines += ["", "## What they want", "", "They asked for you in these words:", "", *wanted]
-    return _of_lines([(line, known.get(line, DEFAULT)) for line in [*lines, ""]])
+    if items:
+        lines += ["", "## Who they are", "", *items]
+    if quotation:
+        lines += ["", "## What they want", "", "They asked for you in these words:", "", *quotation]
+    return _of_lines([(line, line_sources.get(line, DEFAULT)) for line in [*lines, ""]])
 
 
 def quoted_lines(text: str) -> list[str]:
@@ -114,12 +114,18 @@ def require_round_trip(config: BuilderConfig, slug: str, texts: Mapping[str, str
     """
     bot = parse_bot(slug, texts)
     soul, settings = bot.soul, bot.model_settings
-    meant = config.personality
-    for path, found, wanted in (
+    personality = config.personality
+    for path, parsed, configured in (
         (
             SOUL,
             (soul.name, soul.tone, soul.traits, soul.purpose, soul.boundaries),
-            (config.name, meant.tone, meant.traits, meant.purpose, tuple(filter(None, meant.boundaries))),
+            (
+                config.name,
+                personality.tone,
+                personality.traits,
+                personality.purpose,
+                tuple(filter(None, personality.boundaries)),
+            ),
         ),
         (IDENTITY, (bot.name, bot.category), (config.name, config.category)),
         (
@@ -129,8 +135,10 @@ def require_round_trip(config: BuilderConfig, slug: str, texts: Mapping[str, str
         ),
         (SKILLS, [skill.name for skill in bot.skills], [skill.name for skill in config.skills]),
     ):
-        if found != wanted:
-            raise Invalid(f"{slug}/{path} cannot store the value {wanted!r:.200}: it is read back as {found!r:.200}.")
+        if parsed != configured:
+            raise Invalid(
+                f"{slug}/{path} cannot store the value {configured!r:.200}: it is read back as {parsed!r:.200}."
+            )
     return bot
 
 
@@ -138,8 +146,8 @@ def _soul(config: BuilderConfig, sources: Sources) -> Page:
     personality = config.personality
     front = {"name": config.name, "traits": list(personality.traits), "tone": personality.tone}
     tone = _MANNER_TEXTS.get(personality.tone.casefold(), f"Speak in this tone: {personality.tone}.")
-    manners = [(f"- {tone}", sources.of("tone"))]
-    manners += [
+    manner_lines = [(f"- {tone}", sources.of("tone"))]
+    manner_lines += [
         (f"- {_MANNER_TEXTS.get(trait.casefold(), f'Be {trait}.')}", sources.of("traits"))
         for trait in personality.traits
     ]
@@ -148,7 +156,7 @@ def _soul(config: BuilderConfig, sources: Sources) -> Page:
     ]
     purpose = [(line, sources.of_purpose(line)) for line in section_lines(personality.purpose)]
     body = [
-        *_section("Personality", manners),
+        *_section("Personality", manner_lines),
         *_section("Purpose", purpose if personality.purpose else []),
         *_section("Boundaries", boundaries),
     ]
@@ -165,20 +173,20 @@ def _identity(config: BuilderConfig, sources: Sources) -> Page:
         "temperature": settings.temperature,
         "max_tokens": settings.max_tokens,
     }
-    about = _kind(config)
-    purpose = f" for {about}" if about else ""
+    kind = _kind(config)
+    purpose = f" for {kind}" if kind else ""
     introduction = f"You are {config.name}, an AI bot{purpose}."
-    asked = (
+    second_line = (
         "When someone asks who you are, say so, and say what you can help with. USER.md describes whom you work for."
     )
-    body = [("", DEFAULT), (introduction, sources.of("name")), (asked, DEFAULT), ("", DEFAULT)]
+    body = [("", DEFAULT), (introduction, sources.of("name")), (second_line, DEFAULT), ("", DEFAULT)]
     return _of_lines([*_front_lines(front, sources), *body])
 
 
 def _kind(config: BuilderConfig) -> str:
     """Return the purpose of a bot in two or three words; a custom one is named as the person named it."""
     is_own = config.purpose is BotPurpose.OTHER and config.category != PurposeCategory.CUSTOM
-    return config.category if is_own else config.purpose.spoken
+    return config.category if is_own else config.purpose.phrase
 
 
 def _front_lines(front: Mapping[str, Any], sources: Sources) -> list[tuple[str, Source]]:
@@ -192,8 +200,8 @@ def _front_lines(front: Mapping[str, Any], sources: Sources) -> list[tuple[str, 
 
 def _section(heading: str, lines: Iterable[tuple[str, Source]]) -> list[tuple[str, Source]]:
     """Return the lines of a section; an empty one is omitted."""
-    found = list(lines)
-    return [("", DEFAULT), (f"## {heading}", DEFAULT), ("", DEFAULT), *found] if found else []
+    items = list(lines)
+    return [("", DEFAULT), (f"## {heading}", DEFAULT), ("", DEFAULT), *items] if items else []
 
 
 def _skill_list(config: BuilderConfig) -> str:
@@ -208,9 +216,9 @@ def _skill_list(config: BuilderConfig) -> str:
     return tomlkit.dumps(document)
 
 
-def _skill_text(skill: SkillChoice, known: Mapping[str, str]) -> str:
-    if skill.name in known:
-        return known[skill.name]
+def _skill_text(skill: SkillChoice, skill_texts: Mapping[str, str]) -> str:
+    if skill.name in skill_texts:
+        return skill_texts[skill.name]
     if skill.name in catalogue():
         return catalogue()[skill.name]
     if skill.skill_type == "builtin":

@@ -19,26 +19,26 @@ def complete_config(state: BuilderState) -> BuilderConfig:
     """Return the complete config: what the person said, and defaults for the rest."""
     if state.target is not None:
         return _changed(BuilderConfig.model_validate(state.target.config), state.config)
-    known, usual = state.config, DEFAULTS[state.kind]
-    traits = usual.traits if known.traits is None else known.traits
-    temperature = usual.temperature if known.temperature is None else known.temperature
-    max_tokens = usual.max_tokens if known.max_tokens is None else known.max_tokens
-    skills = _usual_skills(state) if known.skills is None else known.skills
+    config, defaults = state.config, DEFAULTS[state.kind]
+    traits = defaults.traits if config.traits is None else config.traits
+    temperature = defaults.temperature if config.temperature is None else config.temperature
+    max_tokens = defaults.max_tokens if config.max_tokens is None else config.max_tokens
+    skills = _default_skills(state) if config.skills is None else config.skills
     return BuilderConfig(
-        name=known.name or proposed_names(state.description, state.purpose)[0][0],
+        name=config.name or proposed_names(state.description, state.purpose)[0][0],
         description=state.description,
-        category=known.category or str(state.kind),
+        category=config.category or str(state.kind),
         purpose=state.purpose,
-        answers=known.answers,
+        answers=config.answers,
         tags=_tags(state),
         personality=Personality(
-            tone=known.tone or usual.tone,
+            tone=config.tone or defaults.tone,
             traits=traits,
             purpose="\n\n".join(purpose_parts(state).values()),
-            boundaries=known.boundaries or (),
+            boundaries=config.boundaries or (),
         ),
         model_settings=ModelSettings(
-            model=known.model or BUILT_IN,
+            model=config.model or BUILT_IN,
             temperature=temperature,
             max_tokens=max_tokens,
         ),
@@ -93,14 +93,14 @@ def shown_model(config: BuilderConfig) -> str:
 
 def purpose_parts(state: BuilderState) -> dict[str, str]:
     """Return the parts of the text of the purpose, by the slot that each answers; the first is the description."""
-    known = state.config
-    parts = _parts(state.about, state.purpose, known.answers)
-    if known.focus:
-        parts["focus"] = f"Your focus is {known.focus}."
-    if known.audience:
-        parts["audience"] = f"Your readers are {known.audience}."
-    if known.output:
-        parts["output"] = f"An answer is {known.output}."
+    config = state.config
+    parts = _parts(state.about, state.purpose, config.answers)
+    if config.focus:
+        parts["focus"] = f"Your focus is {config.focus}."
+    if config.audience:
+        parts["audience"] = f"Your readers are {config.audience}."
+    if config.output:
+        parts["output"] = f"An answer is {config.output}."
     return {slot: text for slot, text in parts.items() if text}
 
 
@@ -109,10 +109,10 @@ def _parts(description: str, purpose: BotPurpose, answers: dict[str, str]) -> di
     return {"description": second_person(description), **{f"{purpose}.{name}": text for name, text in about.items()}}
 
 
-def _usual_skills(state: BuilderState) -> tuple[SkillChoice, ...]:
-    known = dict(state.context.skills)
-    names = [name for name in DEFAULTS[state.kind].skills if name in known]
-    return tuple(SkillChoice(name=name, description=known[name]) for name in names)
+def _default_skills(state: BuilderState) -> tuple[SkillChoice, ...]:
+    descriptions = dict(state.context.skills)
+    names = [name for name in DEFAULTS[state.kind].skills if name in descriptions]
+    return tuple(SkillChoice(name=name, description=descriptions[name]) for name in names)
 
 
 def _changed(config: BuilderConfig, change: PartialConfig) -> BuilderConfig:
@@ -148,7 +148,7 @@ def _changed_purpose(config: BuilderConfig, change: PartialConfig) -> dict[str, 
     }
 
 
-def rewrite_purpose(meant: BuilderConfig, edited: BuilderConfig) -> BuilderConfig:
+def rewrite_purpose(built: BuilderConfig, edited: BuilderConfig) -> BuilderConfig:
     """Return an edited config with the text of its purpose rewritten from its description and answers.
 
     A text that was edited itself is unchanged.
@@ -156,11 +156,11 @@ def rewrite_purpose(meant: BuilderConfig, edited: BuilderConfig) -> BuilderConfi
     Raises: Invalid when an added answer does not belong to a question of the purpose.
     """
     names = [question.name for question in PURPOSE_QUESTIONS[edited.purpose]]
-    if unknown := [name for name in edited.answers if name not in names and name not in meant.answers]:
+    if unknown := [name for name in edited.answers if name not in names and name not in built.answers]:
         raise Invalid(f"The config is not valid: answers.{unknown[0][:60]} is not one of {', '.join(names)}.")
-    if edited.personality.purpose != meant.personality.purpose:
+    if edited.personality.purpose != built.personality.purpose:
         return edited
-    personality = edited.personality.model_copy(update={"purpose": _purpose_text(meant, edited)})
+    personality = edited.personality.model_copy(update={"purpose": _purpose_text(built, edited)})
     return edited.model_copy(update={"personality": personality})
 
 

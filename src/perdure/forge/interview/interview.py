@@ -18,13 +18,13 @@ from perdure.forge.answers import (
     is_undecided,
     text_of,
 )
-from perdure.forge.categories import purpose_of
+from perdure.forge.categories import guess_purpose
 from perdure.forge.config import LONGEST_TEXT, PartialConfig
 from perdure.forge.interview.finish import complete_config, preview
-from perdure.forge.interview.planning import is_of, known_fields, question_turn, questions, requested_changes
+from perdure.forge.interview.planning import is_asked_in, present_fields, question_turn, questions, requested_changes
 from perdure.forge.questions import SLOTS
 from perdure.forge.questions.slot import Slot, with_fields
-from perdure.forge.state import KEEP, REQUESTED, WORDED, BuilderState, Exchange, InterviewContext, Target
+from perdure.forge.state import KEEP, MODEL_OPTION, REQUESTED, BuilderState, Exchange, InterviewContext, Target
 from perdure.forge.turns import AskQuestion, Clarify, Option, ReadyToAssemble, ShowPreview
 from perdure.forge.vocabulary import BuilderMode, BuilderPhase, PurposeCategory
 
@@ -49,9 +49,9 @@ def start_interview(session_id: str, description: str, context: InterviewContext
 
 def _ask_first(state: BuilderState) -> BuilderState:
     """Return the state with the first turn pending: a question, or a request for a longer description."""
-    found = purpose_of(state.description)
+    guess = guess_purpose(state.description)
     has_room = len(state.description) < LONGEST_TEXT // 2
-    if found.is_vague and found.category in _NEEDS_MORE and has_room:
+    if guess.is_vague and guess.category in _NEEDS_MORE and has_room:
         message = "Describe it a little more: what should it do, about what, and for whom?"
         return state.model_copy(update={"pending_turn": Clarify(message=message), "pending_slot": None})
     return _enter_phase(state, BuilderPhase.BASICS)
@@ -79,7 +79,7 @@ def resume_interview(state: BuilderState) -> BuilderState:
     return _ask_next(state) if has_begun else _ask_first(state)
 
 
-def take_stated(state: BuilderState, slot: Slot, fields: dict[str, Any]) -> BuilderState:
+def set_stated(state: BuilderState, slot: Slot, fields: dict[str, Any]) -> BuilderState:
     """Set fields that the person has stated without being asked, and make the next open question pending.
 
     Raises: Invalid when a value is not valid.
@@ -136,10 +136,10 @@ def explain_turn(turn: object) -> str:
 def _add_clarification(state: BuilderState, text: str) -> BuilderState:
     if is_undecided(text):
         return _enter_phase(state, BuilderPhase.BASICS)
-    said = (*state.clarifications, text)
-    if len(state.initial_description) + sum(map(len, said)) > LONGEST_TEXT - len(said):
+    clarifications = (*state.clarifications, text)
+    if len(state.initial_description) + sum(map(len, clarifications)) > LONGEST_TEXT - len(clarifications):
         raise Invalid(f"The description has more than {LONGEST_TEXT:,} characters. Use fewer words.")
-    return _enter_phase(state.model_copy(update={"clarifications": said}), BuilderPhase.BASICS)
+    return _enter_phase(state.model_copy(update={"clarifications": clarifications}), BuilderPhase.BASICS)
 
 
 def _expected_answer(turn: object) -> str:
@@ -160,10 +160,10 @@ def _record_answer(
     if isinstance(answer, FreeText) and not chosen:
         if not turn.allow_free_text:
             raise Invalid("Free text is not an answer to this question; choose an option.")
-        said = text_of(answer)
-        fields = slot.read(state, said)
+        text = text_of(answer)
+        fields = slot.read(state, text)
     else:
-        said = ", ".join(each.label for each in chosen)
+        text = ", ".join(each.label for each in chosen)
         fields = _fields_of_options(state, slot, chosen)
     ids = tuple(each.id for each in chosen)
     option_id = ids[0] if len(ids) == 1 else None
@@ -171,7 +171,7 @@ def _record_answer(
     exchange = Exchange(
         question=turn.question,
         options=tuple(each.label for each in turn.options),
-        answer=said,
+        answer=text,
         phase=turn.phase,
         slot=slot.name,
         option_id=option_id,
@@ -197,8 +197,8 @@ def _chosen_options(turn: AskQuestion, answer: OptionIndex | OptionIndexes | Fre
                 raise Invalid("Expected the numbers of one or more options, each once.")
             return [_option(turn, index) for index in sorted(indexes)]
         case FreeText(free_text=text) if turn.options and is_undecided(text):
-            wanted = turn.suggestion.option_id if turn.suggestion else turn.options[0].id
-            return [next((each for each in turn.options if each.id == wanted), turn.options[0])]
+            option_id = turn.suggestion.option_id if turn.suggestion else turn.options[0].id
+            return [next((each for each in turn.options if each.id == option_id), turn.options[0])]
     return []
 
 
@@ -215,25 +215,27 @@ def _fields_of_options(state: BuilderState, slot: Slot, options: Sequence[Option
     Raises: Invalid when this version does not offer an option of the draft any more.
     """
     ids = [each.id for each in options]
-    new = [each for each in ids if each not in (KEEP, REQUESTED) and not each.startswith(WORDED)]
+    preset_ids = [each for each in ids if each not in (KEEP, REQUESTED) and not each.startswith(MODEL_OPTION)]
     fields = requested_changes(state, slot) if REQUESTED in ids else {}
     for option in options:
-        if option.id.startswith(WORDED):
-            fields = _united(fields, slot.read(state, option.label))
-    if not new:
-        kept = known_fields(state)["boundaries"] if KEEP in ids and "boundaries" in fields else ()
-        return _united({"boundaries": kept}, fields) if kept else fields
+        if option.id.startswith(MODEL_OPTION):
+            fields = _merge_fields(fields, slot.read(state, option.label))
+    if not preset_ids:
+        kept = present_fields(state)["boundaries"] if KEEP in ids and "boundaries" in fields else ()
+        return _merge_fields({"boundaries": kept}, fields) if kept else fields
     try:
-        chosen = slot.choose_several(state, new) if slot.choose_several else slot.choose(state, new[0])
+        chosen = slot.choose_several(state, preset_ids) if slot.choose_several else slot.choose(state, preset_ids[0])
     except (KeyError, ValueError):
-        raise Invalid(f"The option {new[0]!r} is not offered any more. Choose another, or use free text.") from None
+        raise Invalid(
+            f"The option {preset_ids[0]!r} is not offered any more. Choose another, or use free text."
+        ) from None
     if "boundaries" in chosen:
-        kept = known_fields(state)["boundaries"] if KEEP in ids else ()
+        kept = present_fields(state)["boundaries"] if KEEP in ids else ()
         chosen["boundaries"] = tuple(dict.fromkeys([*kept, *fields.get("boundaries", ()), *chosen["boundaries"]]))
     return fields | chosen
 
 
-def _united(fields: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+def _merge_fields(fields: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     """Return fields of two options: rules are added to each other, other values replace each other."""
     if "boundaries" in fields and "boundaries" in more:
         more = {**more, "boundaries": tuple(dict.fromkeys([*fields["boundaries"], *more["boundaries"]]))}
@@ -241,10 +243,10 @@ def _united(fields: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
 
 
 def _slot_of_turn(state: BuilderState) -> Slot:
-    found = next((slot for slot in SLOTS if slot.name == state.pending_slot), None)
-    if found is None:
+    pending = next((slot for slot in SLOTS if slot.name == state.pending_slot), None)
+    if pending is None:
         raise Invalid(f"Unknown question {state.pending_slot!r}. Answer `back` to be asked a question of this version.")
-    return found
+    return pending
 
 
 def _enter_phase(state: BuilderState, phase: BuilderPhase) -> BuilderState:
@@ -257,7 +259,7 @@ def _enter_phase(state: BuilderState, phase: BuilderPhase) -> BuilderState:
 def _fill_from_description(state: BuilderState, phase: BuilderPhase) -> BuilderState:
     """Set the fields of a phase that the description names, except those of answered questions."""
     for slot in SLOTS:
-        is_open = slot.phase == phase and is_of(state, slot) and state.answer_to(slot.name) is None
+        is_open = slot.phase == phase and is_asked_in(state, slot) and state.answer_to(slot.name) is None
         if is_open and (fields := slot.from_description(state)):
             state = state.model_copy(update={"config": with_fields(state.config, fields)})
             state = state.model_copy(update={"purpose_category": state.config.category or state.purpose_category})
@@ -282,8 +284,8 @@ def _go_back(state: BuilderState, phase: BuilderPhase | None) -> BuilderState:
         if state.phase is BuilderPhase.BASICS:
             raise Invalid("This is the first phase; there is no earlier one.")
         earlier = [each for each in BuilderPhase if each.is_before(state.phase)]
-        asked = [each for each in earlier if each in answered_in]
-        phase = (asked or earlier)[-1]
+        answered = [each for each in earlier if each in answered_in]
+        phase = (answered or earlier)[-1]
     if not phase.is_before(state.phase) and not (phase == state.phase and phase in answered_in):
         raise Invalid(
             f"The phase {phase} is not before {state.phase} and does not have an answer. Choose an earlier one."
@@ -293,12 +295,12 @@ def _go_back(state: BuilderState, phase: BuilderPhase | None) -> BuilderState:
 
 def _clear_from(state: BuilderState, phase: BuilderPhase) -> BuilderState:
     """Clear the fields and the answers of a phase and of all later ones."""
-    left = [slot for slot in SLOTS if not slot.phase.is_before(phase)]
+    cleared_slots = [slot for slot in SLOTS if not slot.phase.is_before(phase)]
     empty = PartialConfig()
-    config = with_fields(state.config, {name: getattr(empty, name) for slot in left for name in slot.fields})
+    config = with_fields(state.config, {name: getattr(empty, name) for slot in cleared_slots for name in slot.fields})
     kept = tuple(exchange for exchange in state.conversation if exchange.phase.is_before(phase))
     category = config.category or (state.target.config["category"] if state.target else PurposeCategory.CUSTOM)
-    cleared = {slot.name for slot in left}
+    cleared = {slot.name for slot in cleared_slots}
     stated = tuple(name for name in state.stated if name not in cleared)
     update = {"config": config, "conversation": kept, "purpose_category": str(category), "stated": stated}
     return state.model_copy(update=update)

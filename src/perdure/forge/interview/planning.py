@@ -9,7 +9,7 @@ questions fill it. All are asked in the order of SLOTS.
 from collections.abc import Sequence
 from typing import Any
 
-from perdure.forge.categories import DEFAULTS, purpose_of
+from perdure.forge.categories import DEFAULTS, guess_purpose
 from perdure.forge.config import PartialConfig
 from perdure.forge.interview.finish import complete_config, preview
 from perdure.forge.questions import ALWAYS_ASKED, ASKED_IF_FEW, ASKED_IF_ROOM, CHANGEABLE, SLOTS
@@ -23,47 +23,52 @@ from perdure.forge.state import KEEP, REQUESTED, BuilderState
 from perdure.forge.turns import AskQuestion, Option, Suggestion
 from perdure.forge.vocabulary import BotPurpose, PurposeCategory
 
-_FEWEST_OWN = 2
-"""The minimum number of questions of the purpose, however many others there are."""
+_MIN_PURPOSE_QUESTIONS = 2
+"""The minimum number of questions of the purpose, whatever the number of others is."""
 
 
-def is_of(state: BuilderState, slot: Slot) -> bool:
-    """Return whether a slot belongs to this interview; a reconfiguration guesses only what changes."""
+def is_asked_in(state: BuilderState, slot: Slot) -> bool:
+    """Return whether this interview can ask about a slot.
+
+    In a reconfiguration only the changes, and the questions of a new purpose, are read from the description.
+    """
     if state.target is not None:
         return slot is CHANGES or (state.is_repurposed and slot in PURPOSE_SLOTS[state.purpose])
     return slot is not CHANGES and ("." not in slot.name or slot in PURPOSE_SLOTS[state.purpose])
 
 
 def questions(state: BuilderState) -> Sequence[Slot]:
-    """Return the questions of this interview in order, as far as they are known now; see the module."""
+    """Return the questions of this interview in order, as far as they are known now; by the rules of the module."""
     if state.target is not None:
         return _questions_about_changes(state)
-    usual = DEFAULTS[state.kind]
-    own = [slot for slot in PURPOSE_SLOTS[state.purpose] if not _is_known(state, slot)]
-    wanted = [slot for slot in ALWAYS_ASKED if not _is_known(state, slot)]
-    also = [slot for slot in ASKED_IF_ROOM.get(state.kind, ()) if not _is_known(state, slot)]
-    if len(wanted) + len(also) + min(len(own), _FEWEST_OWN) <= usual.most:
-        wanted += also
-    wanted += own[: max(_FEWEST_OWN, usual.most - len(wanted))]
-    spare = [slot for slot in ASKED_IF_FEW if slot not in wanted and slot.name not in state.stated]
-    wanted += spare[: max(0, usual.fewest - len(wanted))]
-    return [slot for slot in SLOTS if slot in wanted]
+    defaults = DEFAULTS[state.kind]
+    purpose_slots = [slot for slot in PURPOSE_SLOTS[state.purpose] if not _is_unneeded(state, slot)]
+    asked = [slot for slot in ALWAYS_ASKED if not _is_unneeded(state, slot)]
+    optional = [slot for slot in ASKED_IF_ROOM.get(state.kind, ()) if not _is_unneeded(state, slot)]
+    if len(asked) + len(optional) + min(len(purpose_slots), _MIN_PURPOSE_QUESTIONS) <= defaults.max_questions:
+        asked += optional
+    asked += purpose_slots[: max(_MIN_PURPOSE_QUESTIONS, defaults.max_questions - len(asked))]
+    spare = [slot for slot in ASKED_IF_FEW if slot not in asked and slot.name not in state.stated]
+    asked += spare[: max(0, defaults.min_questions - len(asked))]
+    return [slot for slot in SLOTS if slot in asked]
 
 
 def _questions_about_changes(state: BuilderState) -> Sequence[Slot]:
     """Return the questions of a reconfiguration: what changes, and then those of the chosen parts."""
-    wanted = wanted_slots(state.config.changes or ())
-    own: Sequence[Slot] = PURPOSE_SLOTS[state.purpose] if "focus" in wanted or state.is_repurposed else ()
+    changed = wanted_slots(state.config.changes or ())
+    purpose_slots: Sequence[Slot] = PURPOSE_SLOTS[state.purpose] if "focus" in changed or state.is_repurposed else ()
     if state.is_repurposed:  # the new description answers some questions, and the old name may not fit any more
-        own = [slot for slot in own if state.answer_to(slot.name) is not None or not slot.from_description(state)]
-        wanted |= {"name"}
+        purpose_slots = [
+            slot for slot in purpose_slots if state.answer_to(slot.name) is not None or not slot.from_description(state)
+        ]
+        changed |= {"name"}
     is_described = state.answer_to(CHANGES.name) is None and bool(CHANGES.from_description(state))
     first = () if is_described else (CHANGES,)
-    chosen = [slot for slot in CHANGEABLE if slot.name in wanted]
-    return [slot for slot in SLOTS if slot in (*first, *chosen, *own)]
+    chosen = [slot for slot in CHANGEABLE if slot.name in changed]
+    return [slot for slot in SLOTS if slot in (*first, *chosen, *purpose_slots)]
 
 
-def _is_known(state: BuilderState, slot: Slot) -> bool:
+def _is_unneeded(state: BuilderState, slot: Slot) -> bool:
     """Return whether a question is not needed: the description answers it, or a default is enough for a small bot."""
     if state.answer_to(slot.name) is not None:
         return False  # it was asked, so it counts as a question
@@ -72,7 +77,7 @@ def _is_known(state: BuilderState, slot: Slot) -> bool:
     is_own = "." in slot.name
     if is_own and state.config.focus is not None:
         return True  # an earlier version asked it
-    is_small = state.kind is PurposeCategory.SIMPLE_UTILITY and purpose_of(state.description).is_vague
+    is_small = state.kind is PurposeCategory.SIMPLE_UTILITY and guess_purpose(state.description).is_vague
     has_default = is_small and (is_own or slot.name == "tone")
     has_category = slot is PURPOSE and state.answer_to("category") is not None
     return has_default or has_category or bool(slot.from_description(state))
@@ -82,17 +87,17 @@ def question_turn(state: BuilderState, slot: Slot) -> AskQuestion:
     """Return the turn that asks a question; in a reconfiguration, its options include the present value."""
     question = slot.ask(state)
     options, suggestion = list(question.options), question.suggestion
-    if state.target is not None and slot is not CHANGES and (known := _shown(state, slot)) is not None:
-        current = known_fields(state)
+    if state.target is not None and slot is not CHANGES and (present_value := _present_value(state, slot)) is not None:
+        current = present_fields(state)
         options = [each for each in options if not _is_current(slot.choose(state, each.id), current)]
-        options.insert(0, option(KEEP, f"Keep {known}", "as it is now"))
+        options.insert(0, option(KEEP, f"Keep {present_value}", "as it is now"))
         keep = Suggestion(option_id=KEEP, reason="nothing changes unless you say so")
-        suggestion = _fitting(state, slot, options) or keep
-        if wished := requested_changes(state, slot):
+        suggestion = _suggest_purpose_or_name(state, slot, options) or keep
+        if requested := requested_changes(state, slot):
             options = [
-                each for each in options if each.id == KEEP or not _is_current(slot.choose(state, each.id), wished)
+                each for each in options if each.id == KEEP or not _is_current(slot.choose(state, each.id), requested)
             ]
-            options.insert(0, _requested_option(state, slot, wished))
+            options.insert(0, _requested_option(state, slot, requested))
             suggestion = Suggestion(option_id=REQUESTED, reason="you asked for it")
     return AskQuestion(
         phase=slot.phase,
@@ -106,37 +111,37 @@ def question_turn(state: BuilderState, slot: Slot) -> AskQuestion:
     )
 
 
-def _fitting(state: BuilderState, slot: Slot, options: Sequence[Option]) -> Suggestion | None:
+def _suggest_purpose_or_name(state: BuilderState, slot: Slot, options: Sequence[Option]) -> Suggestion | None:
     """Suggest a purpose or a name that fits a new description; a name that the person chose is not replaced."""
-    known = known_fields(state)
+    present = present_fields(state)
     if slot.name == "purpose" and state.config.description is not None:
-        found = purpose_of(state.about)
-        if not found.is_clear or found.purpose == known["purpose"]:
+        guess = guess_purpose(state.about)
+        if not guess.is_clear or guess.purpose == present["purpose"]:
             return None
-        return Suggestion(option_id=str(found.purpose), reason="your new description sounds like it")
+        return Suggestion(option_id=str(guess.purpose), reason="your new description sounds like it")
     if slot.name != "name" or not state.is_repurposed or len(options) < 2:
         return None
-    proposed = [name for name, _ in proposed_names(known["description"], known["purpose"])]
-    if known["name"] not in proposed:
+    proposed = [name for name, _ in proposed_names(present["description"], present["purpose"])]
+    if present["name"] not in proposed:
         return None
     return Suggestion(option_id=options[1].id, reason="fits the new purpose")
 
 
 def requested_changes(state: BuilderState, slot: Slot) -> dict[str, Any]:
     """Return the fields of a question that a change request names, unless the bot has those values already."""
-    named = requested_fields(state.initial_description) if state.has_request else {}
-    found = {name: named[name] for name in slot.fields if name in named}
-    current = known_fields(state)
-    if "boundaries" in found:
-        found["boundaries"] = tuple(dict.fromkeys([*current["boundaries"], *found["boundaries"]]))
-    return {} if all(current[name] == value for name, value in found.items()) else found
+    requested = requested_fields(state.initial_description) if state.has_request else {}
+    fields = {name: requested[name] for name in slot.fields if name in requested}
+    current = present_fields(state)
+    if "boundaries" in fields:
+        fields["boundaries"] = tuple(dict.fromkeys([*current["boundaries"], *fields["boundaries"]]))
+    return {} if all(current[name] == value for name, value in fields.items()) else fields
 
 
-def _requested_option(state: BuilderState, slot: Slot, wished: dict[str, Any]) -> Option:
-    [value] = wished.values()
+def _requested_option(state: BuilderState, slot: Slot, requested: dict[str, Any]) -> Option:
+    [value] = requested.values()
     if slot.name != "boundaries":
         return option(REQUESTED, value.capitalize() if slot.name == "tone" else value, "as you said")
-    present = known_fields(state)["boundaries"]
+    present = present_fields(state)["boundaries"]
     new = " ".join(each for each in value if each not in present)
     return option(REQUESTED, new, "added to the rules that it has" if present else "as you said")
 
@@ -149,7 +154,7 @@ def _is_current(fields: dict[str, Any], current: dict[str, Any]) -> bool:
     return all(current[name] == value for name, value in fields.items())
 
 
-def known_fields(state: BuilderState) -> dict[str, Any]:
+def present_fields(state: BuilderState) -> dict[str, Any]:
     """Return the present fields of the bot of a reconfiguration."""
     config = complete_config(state.model_copy(update={"config": PartialConfig()}))
     return {
@@ -167,12 +172,12 @@ def known_fields(state: BuilderState) -> dict[str, Any]:
     }
 
 
-def _shown(state: BuilderState, slot: Slot) -> str | None:
+def _present_value(state: BuilderState, slot: Slot) -> str | None:
     """Return the present value of a slot as an option shows it; None if there is nothing to keep."""
-    known = known_fields(state)
+    present = present_fields(state)
     if "." in slot.name:
-        return None if state.is_repurposed else known["answers"].get(slot.name.partition(".")[2])
-    value = known[slot.fields[0]]
+        return None if state.is_repurposed else present["answers"].get(slot.name.partition(".")[2])
+    value = present[slot.fields[0]]
     match value, slot.name:
         case tuple(), "skills":
             return ", ".join(skill.name for skill in value) or "it without skills"
@@ -181,6 +186,6 @@ def _shown(state: BuilderState, slot: Slot) -> str | None:
         case tuple(), _:
             return str(value[0]) if value else "it without any"
         case BotPurpose(), _:
-            return value.title_for(str(known["category"]))
+            return value.title_for(str(present["category"]))
         case _:
             return str(value)

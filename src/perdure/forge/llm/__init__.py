@@ -1,4 +1,4 @@
-"""The interview led by a model: it words the questions of the built-in interview and understands what was said.
+"""The interview led by a model: it words the questions of the built-in interview and reads the answers.
 
 May import: what `perdure.forge` may; of `minds`, the port of models.
 """

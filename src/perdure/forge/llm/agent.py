@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 _LONGEST_ANSWER = 1024
 _LONGEST_SHOWN = 8_000
-"""How much of an answer that cannot be used a model is shown again, in characters."""
+"""Maximum number of characters of an invalid answer that are sent back to the model with the correction."""
 _REPAIRS = 1
 _WITHOUT = "The engine `builtin` asks without a model (`perdure new --engine builtin`)."
 _NOTE = "The model's proposal could not be used, so this question is the built-in one."
@@ -46,10 +46,10 @@ class ModelChoice:
 class LlmBuilderAgent:
     """Leads an interview with a model. See BuilderEngine.
 
-    An answer is applied as the built-in engine does it; the model then decides how the next question is asked. When its
-    proposal cannot be used, also after one correction, the question of the built-in engine stays, with a note.
+    The built-in engine applies each answer; the model then words the next question. If its proposal is invalid, also
+        after one correction, the question of the built-in engine is asked, with a note.
 
-    Raises, from every method: Unavailable when no model answers; the state of the caller is unchanged.
+        Raises, from every method: Unavailable when no model answers; the state of the caller is unchanged.
     """
 
     name: EngineName = "model"
@@ -79,7 +79,7 @@ class LlmBuilderAgent:
         return await self._lead(await self._builtin.reconfigure(session_id, description, context, target))
 
     async def _lead(self, state: BuilderState) -> BuilderState:
-        """Let the model word the pending turn; which model answers, and what is confirmed, is asked as it is."""
+        """Let the model word the pending turn, except the question of the model and the final confirmation."""
         state = state.model_copy(update={"engine": "model"})
         if not isinstance(state.pending_turn, AskQuestion | Clarify) or state.pending_slot == MODEL.name:
             return state
@@ -93,24 +93,24 @@ class LlmBuilderAgent:
             output_schema=schema_of(state),
             fallbacks=self._model.fallbacks,
         )
-        return await self._proposed(state, request)
+        return await self._ask_and_apply(state, request)
 
-    async def _proposed(self, state: BuilderState, request: ModelRequest) -> BuilderState:
+    async def _ask_and_apply(self, state: BuilderState, request: ModelRequest) -> BuilderState:
         """Return the state with the turn that the model proposes, or with the built-in one and a note."""
         messages = [*request.messages]
         for attempt in range(_REPAIRS + 1):
-            answer = await self._asked(replace(request, messages=messages))
+            answer = await self._ask(replace(request, messages=messages))
             try:
                 return apply_proposal(state, read_proposal(_text(answer)))
             except Invalid as error:
                 log.info("proposal %d of %s is not usable: %s", attempt + 1, answer.model, error.detail)
-                said = _text(answer)[:_LONGEST_SHOWN] or "(no text)"
-                messages += [ModelParts([TextPart(said)]), correction(error.detail)]
+                unusable = _text(answer)[:_LONGEST_SHOWN] or "(no text)"
+                messages += [ModelParts([TextPart(unusable)]), correction(error.detail)]
         assert state.pending_turn is not None  # noqa: S101 (`_lead` has checked it)
-        noted = state.pending_turn.model_copy(update={"note": _NOTE})
-        return state.model_copy(update={"pending_turn": noted})
+        turn = state.pending_turn.model_copy(update={"note": _NOTE})
+        return state.model_copy(update={"pending_turn": turn})
 
-    async def _asked(self, request: ModelRequest) -> ModelAnswer:
+    async def _ask(self, request: ModelRequest) -> ModelAnswer:
         """Return the answer of a model.
 
         Raises: Unavailable, naming the command that fixes it, and the engine that needs no model.
@@ -127,4 +127,4 @@ def _text(answer: ModelAnswer) -> str:
 
 
 def _ignore(_delta: Delta | DeltaReset) -> None:
-    """Show nothing while the answer arrives: a part of a proposal is not a question yet."""
+    """Ignore a part of the answer: an incomplete proposal cannot be shown."""

@@ -1,4 +1,4 @@
-"""What a model proposes for the next turn: its JSON Schema, and how it becomes a turn of the interview.
+"""The proposal of a model for the next turn: its JSON Schema, and how it becomes a turn of the interview.
 
 A model decides which open question comes next, how it is worded, what is offered and suggested, and which questions the
 person has answered already. It does not decide what a bot consists of: every value is read by the slot that it belongs
@@ -12,12 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from perdure.errors import Invalid
 from perdure.forge.answers import FreeText, text_of
-from perdure.forge.interview.interview import begin_questions, take_stated
+from perdure.forge.interview.interview import begin_questions, set_stated
 from perdure.forge.interview.planning import question_turn, questions
 from perdure.forge.questions.model import MODEL
 from perdure.forge.questions.skills import SKILLS
 from perdure.forge.questions.slot import Slot
-from perdure.forge.state import KEEP, WORDED, BuilderState
+from perdure.forge.state import KEEP, MODEL_OPTION, BuilderState
 from perdure.forge.turns import AskQuestion, Clarify, Option, Suggestion
 
 _MOST_OPTIONS = 5
@@ -60,7 +60,7 @@ class Proposal(_Part):
 
 
 def open_slots(state: BuilderState) -> Sequence[Slot]:
-    """Return the questions that are still open and that a model may word; which model answers is asked as it is."""
+    """Return the open questions that a model may word: all but the question of the model."""
     return [slot for slot in questions(state) if state.answer_to(slot.name) is None and slot is not MODEL]
 
 
@@ -90,7 +90,7 @@ def schema_of(state: BuilderState) -> dict[str, Any]:
 
 
 CLARIFY = "clarify"
-"""In the place of a slot: the description is too vague, and the question asks for a longer one."""
+"""Stands for a slot: the turn asks for a longer description."""
 
 
 def _object(**properties: Any) -> dict[str, Any]:
@@ -115,9 +115,9 @@ def read_proposal(text: str) -> Proposal:
 def apply_proposal(state: BuilderState, proposal: Proposal) -> BuilderState:
     """Return a state with the proposed turn pending; what the person has stated is set first.
 
-    A question that is not open in the present phase gives way to the one that is: phases have an order.
+    If the proposed question is not open in the present phase, the built-in next question stays pending.
 
-    Raises: Invalid, naming what is wrong, for the model to repair.
+        Raises: Invalid, naming what is wrong, for the model to repair.
     """
     if proposal.slot == CLARIFY:
         if not may_clarify(state):
@@ -129,70 +129,70 @@ def apply_proposal(state: BuilderState, proposal: Proposal) -> BuilderState:
         state = begin_questions(state)
     if state.target is None:
         for each in proposal.stated:
-            state = _take(state, each)
-    return _worded(state, proposal)
+            state = _set_stated(state, each)
+    return _apply_wording(state, proposal)
 
 
-def _take(state: BuilderState, stated: Stated) -> BuilderState:
+def _set_stated(state: BuilderState, stated: Stated) -> BuilderState:
     slot = next((slot for slot in open_slots(state) if slot.name == stated.slot), None)
     if slot is None:
         return state  # stated twice, or closed by what was stated before
     try:
-        return take_stated(state, slot, slot.read(state, text_of(FreeText(free_text=stated.value))))
+        return set_stated(state, slot, slot.read(state, text_of(FreeText(free_text=stated.value))))
     except Invalid as error:
         raise Invalid(f"stated.{stated.slot}: {error.detail}") from None
 
 
-def _worded(state: BuilderState, proposal: Proposal) -> BuilderState:
-    """Put the words of the model into the pending question, if that is the one that it means."""
+def _apply_wording(state: BuilderState, proposal: Proposal) -> BuilderState:
+    """Return the state with the proposed question pending, in the model's words; unchanged if it cannot be asked."""
     here = [slot for slot in open_slots(state) if slot.phase == state.phase]
     slot = next((each for each in here if each.name == proposal.slot), None)
     if slot is None or not isinstance(state.pending_turn, AskQuestion) or state.pending_slot == MODEL.name:
         return state
-    usual = question_turn(state, slot)
-    options = _options(state, slot, usual, proposal)
+    builtin_turn = question_turn(state, slot)
+    options = _options(state, slot, builtin_turn, proposal)
     update = {
         "question": _line(proposal.question, "question", _LONGEST_QUESTION),
         "options": tuple(options),
-        "suggestion": _suggestion(usual, options, proposal),
+        "suggestion": _suggestion(builtin_turn, options, proposal),
         "engine": "model",
     }
-    return state.model_copy(update={"pending_turn": usual.model_copy(update=update), "pending_slot": slot.name})
+    return state.model_copy(update={"pending_turn": builtin_turn.model_copy(update=update), "pending_slot": slot.name})
 
 
-def _options(state: BuilderState, slot: Slot, usual: AskQuestion, proposal: Proposal) -> list[Option]:
+def _options(state: BuilderState, slot: Slot, builtin_turn: AskQuestion, proposal: Proposal) -> list[Option]:
     """Return the proposed options; each is one of the built-in question, or reads as an answer to it.
 
-    A label of the built-in question stays as it is, because it says what its id sets. In a reconfiguration the present
-    value can always be kept.
+    The label of a built-in option is unchanged, because it says what the id sets. In a reconfiguration the present
+        value can always be kept.
     """
-    known = {each.id: each for each in usual.options}
-    found: dict[str, Option] = {KEEP: known[KEEP]} if KEEP in known else {}
+    builtin_options = {each.id: each for each in builtin_turn.options}
+    options: dict[str, Option] = {KEEP: builtin_options[KEEP]} if KEEP in builtin_options else {}
     for number, each in enumerate(proposal.options):
         reason = _line(each.description, f"options.{number}.description", _LONGEST_REASON)
-        if each.id in known:
-            found[each.id] = known[each.id].model_copy(update={"description": reason})
+        if each.id in builtin_options:
+            options[each.id] = builtin_options[each.id].model_copy(update={"description": reason})
             continue
         if slot is SKILLS:
-            raise Invalid(f"options.{number}.id: {each.id!r} is not one of {', '.join(known)}.")
+            raise Invalid(f"options.{number}.id: {each.id!r} is not one of {', '.join(builtin_options)}.")
         label = _line(each.label, f"options.{number}.label", _LONGEST_LABEL)
         try:
             slot.read(state, label)
         except Invalid as error:
             raise Invalid(f"options.{number}.label: {error.detail}") from None
-        found[f"{WORDED}{number}"] = Option(id=f"{WORDED}{number}", label=label, description=reason)
-    return list(found.values()) or list(usual.options)
+        options[f"{MODEL_OPTION}{number}"] = Option(id=f"{MODEL_OPTION}{number}", label=label, description=reason)
+    return list(options.values()) or list(builtin_turn.options)
 
 
-def _suggestion(usual: AskQuestion, options: Sequence[Option], proposal: Proposal) -> Suggestion | None:
-    """Return the suggestion of the model; past choices, which the person made, count more."""
+def _suggestion(builtin_turn: AskQuestion, options: Sequence[Option], proposal: Proposal) -> Suggestion | None:
+    """Return the suggestion from past choices, which has priority, or else that of the model."""
     ids = [each.id for each in options]
-    if usual.suggestion is not None and usual.suggestion.option_id in ids:
-        return usual.suggestion
+    if builtin_turn.suggestion is not None and builtin_turn.suggestion.option_id in ids:
+        return builtin_turn.suggestion
     if proposal.suggested is None or not 0 <= proposal.suggested < len(proposal.options):
         return None
-    meant = proposal.options[proposal.suggested]
-    id_ = meant.id if meant.id in ids else f"{WORDED}{proposal.suggested}"
+    proposed = proposal.options[proposal.suggested]
+    id_ = proposed.id if proposed.id in ids else f"{MODEL_OPTION}{proposal.suggested}"
     reason = " ".join(proposal.reason.split())[:_LONGEST_REASON] or "it fits what you said"
     return Suggestion(option_id=id_, reason=reason) if id_ in ids else None
 

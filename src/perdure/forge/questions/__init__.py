@@ -1,6 +1,6 @@
 """The questions of the built-in interview: one module for each phase, and the order of all slots."""
 
-from perdure.forge.questions.basics import EARLIER, NAME, PURPOSE
+from perdure.forge.questions.basics import NAME, PURPOSE, RETIRED
 from perdure.forge.questions.changing import CHANGES, WISH
 from perdure.forge.questions.model import LENGTH, MODEL, VARIETY
 from perdure.forge.questions.personality import BOUNDARIES, TONE
@@ -12,7 +12,7 @@ from perdure.forge.vocabulary import PurposeCategory
 SLOTS: tuple[Slot, ...] = (
     *(CHANGES, WISH, PURPOSE, NAME),
     *(slot for slots in PURPOSE_SLOTS.values() for slot in slots),
-    *EARLIER,
+    *RETIRED,
     *(TONE, BOUNDARIES),
     *(MODEL, VARIETY, LENGTH),
     SKILLS,

@@ -1,9 +1,9 @@
 """Questions of the basics: the purpose and the name."""
 
 from perdure.errors import Invalid
-from perdure.forge.categories import purpose_of, words_of
+from perdure.forge.categories import guess_purpose, words_of
 from perdure.forge.config import LONGEST_CATEGORY
-from perdure.forge.questions.names import given_name, proposed_names
+from perdure.forge.questions.names import explicit_name, proposed_names
 from perdure.forge.questions.slot import Fields, Question, Slot, option
 from perdure.forge.state import BuilderState
 from perdure.forge.turns import Suggestion
@@ -27,11 +27,11 @@ _PURPOSES = (
 
 
 def _purpose_question(state: BuilderState) -> Question:
-    found = purpose_of(state.about)
-    if state.target is None and found.purpose is BotPurpose.OTHER:
+    guess = guess_purpose(state.about)
+    if state.target is None and guess.purpose is BotPurpose.OTHER:
         suggestion = Suggestion(option_id="other", reason="your description sounds like none of the others")
     else:
-        suggestion = Suggestion(option_id=str(found.purpose), reason="your description sounds like it")
+        suggestion = Suggestion(option_id=str(guess.purpose), reason="your description sounds like it")
     return Question("What is it for?", _PURPOSES, suggestion)
 
 
@@ -52,8 +52,8 @@ def _read_purpose(state: BuilderState, text: str) -> Fields:
 
 
 def _purpose_from_description(state: BuilderState) -> Fields:
-    found = purpose_of(state.description)
-    return _chosen_purpose(state, str(found.purpose)) if found.is_clear else {}
+    guess = guess_purpose(state.description)
+    return _chosen_purpose(state, str(guess.purpose)) if guess.is_clear else {}
 
 
 def _name_question(state: BuilderState) -> Question:
@@ -75,7 +75,7 @@ def _chosen_name(state: BuilderState, chosen: str) -> Fields:
 
 
 def _name_from_description(state: BuilderState) -> Fields:
-    name = given_name(state.description)
+    name = explicit_name(state.description)
     return {} if name is None else {"name": name}
 
 
@@ -127,5 +127,5 @@ CATEGORY = Slot(
     choose=lambda _state, chosen: {"category": chosen, "purpose": BotPurpose.of_category(PurposeCategory(chosen))},
     read=_read_purpose,
 )
-EARLIER: tuple[Slot, ...] = (CATEGORY, *map(_retired_slot, ("focus", "audience", "output")))
+RETIRED: tuple[Slot, ...] = (CATEGORY, *map(_retired_slot, ("focus", "audience", "output")))
 """Questions of earlier versions; a draft may still have one pending."""

@@ -51,13 +51,13 @@ _NOT = frozenset({"less", "not", "never", "no", "too", "without", "isn't", "stop
 @lru_cache(maxsize=64)
 def requested_fields(request: str) -> dict[str, Any]:
     """Return the fields that a request names: a tone, a name, and rules to add."""
-    found: dict[str, Any] = {}
+    requested: dict[str, Any] = {}
     for part in parts_of(request):
         fields = _fields_of(part)
         if "boundaries" in fields:
-            fields["boundaries"] = (*found.get("boundaries", ()), *fields["boundaries"])
-        found |= fields
-    return found
+            fields["boundaries"] = (*requested.get("boundaries", ()), *fields["boundaries"])
+        requested |= fields
+    return requested
 
 
 def parts_of(request: str) -> Sequence[str]:
@@ -84,12 +84,12 @@ def _fields_of(part: str) -> dict[str, Any]:
 
 def _as_rule(text: str) -> str:
     """Return a rule as an instruction: "don't swear at me" is "Do not swear at the user."."""
-    said = re.sub(r"^(?:don['\u2019]t|not|no longer)\b", "do not", text.strip(), flags=re.IGNORECASE)
-    said = about_user(said)
-    return f"{said[:1].upper()}{said[1:]}".rstrip(".") + "."
+    rule = re.sub(r"^(?:don['\u2019]t|not|no longer)\b", "do not", text.strip(), flags=re.IGNORECASE)
+    rule = about_user(rule)
+    return f"{rule[:1].upper()}{rule[1:]}".rstrip(".") + "."
 
 
 def _tone_of(part: str) -> str | None:
     words = words_of(part)
-    wanted = [_TONES[word] for at, word in enumerate(words) if word in _TONES and not (at and words[at - 1] in _NOT)]
-    return wanted[0] if len(set(wanted)) == 1 else None
+    tones = [_TONES[word] for at, word in enumerate(words) if word in _TONES and not (at and words[at - 1] in _NOT)]
+    return tones[0] if len(set(tones)) == 1 else None

@@ -43,20 +43,20 @@ def _changes_from_description(state: BuilderState) -> Fields:
     """Return the parts that the words of a change request name."""
     if not state.has_request:
         return {}
-    named = requested_fields(state.initial_description)
-    rest = [part for part in parts_of(state.initial_description) if not is_recognised(part)]
-    said = {word for part in rest for word in words_of(part)}
-    found = tuple(part.id for part, words in _PARTS if part.id in named or said & set(words.split()))
-    return {"changes": found} if found else {}
+    requested = requested_fields(state.initial_description)
+    unrecognised = [part for part in parts_of(state.initial_description) if not is_recognised(part)]
+    words_left = {word for part in unrecognised for word in words_of(part)}
+    parts = tuple(part.id for part, words in _PARTS if part.id in requested or words_left & set(words.split()))
+    return {"changes": parts} if parts else {}
 
 
 def _read_changes(_state: BuilderState, text: str) -> Fields:
-    said = [part.strip().casefold() for part in re.split(r"[,;\n]", text) if part.strip()]
+    labels = [part.strip().casefold() for part in re.split(r"[,;\n]", text) if part.strip()]
     names = {part.id: part.id for part, _ in _PARTS} | {part.label.casefold(): part.id for part, _ in _PARTS}
-    found = tuple(names[each] for each in said if each in names)
-    if len(found) < len(said) or not found:
+    parts = tuple(names[each] for each in labels if each in names)
+    if len(parts) < len(labels) or not parts:
         raise Invalid(f"{text[:60]!r} cannot be changed. Expected some of: {', '.join(part.id for part, _ in _PARTS)}.")
-    return {"changes": found}
+    return {"changes": parts}
 
 
 def _several(_state: BuilderState, chosen: Sequence[str]) -> Fields:

@@ -44,7 +44,7 @@ def _variety_question(state: BuilderState) -> Question:
     return Question(
         "How free should its answers be? (Other: a temperature from 0 to 2)",
         [
-            option("usual", "As usual", f"temperature {usual:g}, which suits bots of this kind"),
+            option("usual", "As usual", f"temperature {usual:g}, the default for bots of this kind"),
             option("strict", "Strict", f"temperature {_shifted(usual, _COOLER):g}: the same question, the same answer"),
             option("free", "Free", f"temperature {_shifted(usual, _WARMER):g}: more surprises, good and bad"),
         ],

@@ -6,23 +6,23 @@ import zlib
 from perdure.forge.categories import significant_words, topics, words_of
 from perdure.forge.vocabulary import BotPurpose
 
-_GIVEN = re.compile(
+_EXPLICIT_NAME = re.compile(
     r"""\b(?:called|named|call\ it|name\ it|name\ is)\s+
         (?:["“'](?P<quoted>[^"”'\n]{1,60})["”'] | (?P<plain>[A-Z][\w-]{0,30}(?:\ [A-Z][\w-]{0,30}){0,2}))""",
     re.VERBOSE,
 )
-_PROPER = re.compile(r"(?<=[\w,;:]\s)[^\W\d_]+")
+_INNER_WORD = re.compile(r"(?<=[\w,;:]\s)[^\W\d_]+")
 """A word inside a sentence; a capital letter there marks a name, and in German any noun."""
 _CLAUSE = re.compile(r"\b(?:that|which|who|whose|so|to|when|before|because|every|each)\b|[.;:!?,]", re.IGNORECASE)
 """Separates what a bot is from what it does."""
-_ABOUT = re.compile(
+_TOPIC_PHRASE = re.compile(
     r"\b(?:for|about|of|on|with|in|my|our|the)\s+(?:(?:my|our|the|a|an|his|her|their|its)\s+)?(?P<topic>[^\W\d_]{3,30})\b",
     re.IGNORECASE,
 )
 """A noun after a preposition or a possessive."""
-_LACKING = re.compile(r"\b(?:without|except)\s+(?:(?:any|my|our|the|a|an)\s+)?\w+", re.IGNORECASE)
+_EXCLUDED_NOUN = re.compile(r"\b(?:without|except)\s+(?:(?:any|my|our|the|a|an)\s+)?\w+", re.IGNORECASE)
 """A noun that the description excludes."""
-_MADE = re.compile(
+_KNOWN_NOUN_PHRASE = re.compile(
     r"\b(?:an?|my|the|one)\s+(?P<thing>(?:[^\W\d_]+\s+){1,2}?(?:assistant|bot|timer|coach|tutor|planner|reviewer|writer"
     r"|analyst|researcher|reminder|guide|trainer|translator|converter|calculator|editor|helper|teacher|partner|master"
     r"|agent|keeper|tracker|cook|storyteller|poet|librarian|advisor|mentor|desk))\b",
@@ -32,7 +32,7 @@ _MADE = re.compile(
 _LINKS = "that|which|who|for|about|with|to|in|of|on"
 _NOUN = rf"(?!(?:{_LINKS}|our|my|the|an?)\b)[^\W\d_]+"
 """A word that can be part of such a description; "timer for pasta" is not a name."""
-_IS = re.compile(
+_OTHER_NOUN_PHRASE = re.compile(
     rf"(?:i\s+(?:want|need|would\s+like)\s+)?(?:an?|my)\s+(?P<thing>(?:{_NOUN}\s+){{1,2}}{_NOUN})"
     rf"(?=\s*(?:$|[.,;:!?\n]|\b(?:{_LINKS})\b))",
     re.IGNORECASE,
@@ -119,10 +119,10 @@ _SHORT: dict[BotPurpose, tuple[str, ...]] = {
 }
 
 
-def given_name(description: str) -> str | None:
+def explicit_name(description: str) -> str | None:
     """Return the name that a description gives the bot explicitly: "called Ada"."""
-    found = _GIVEN.search(description)
-    name = " ".join((found["quoted"] or found["plain"]).split()) if found else ""
+    match = _EXPLICIT_NAME.search(description)
+    name = " ".join((match["quoted"] or match["plain"]).split()) if match else ""
     return name if name and name.isprintable() else None
 
 
@@ -131,28 +131,28 @@ def proposed_names(description: str, purpose: BotPurpose) -> list[tuple[str, str
     names: dict[str, str] = {}
     role = _role(description, purpose)
     topic = _topic(description, role)
-    if called := _called(description):
-        names[called] = "as in your description"
-    if topic and not (called and topic in called):
+    if phrase := _bot_phrase(description):
+        names[phrase] = "as in your description"
+    if topic and not (phrase and topic in phrase):
         names[f"{topic} {role}"] = f"names its topic: {topic.lower()}"
-    elif not called:
+    elif not phrase:
         names[f"My {role}"] = "names its role"
     short = _SHORT[purpose]
-    at = zlib.crc32(description.encode(errors="replace"))
-    names[short[at % len(short)]] = "short and easy to remember"
+    index = zlib.crc32(description.encode(errors="replace"))
+    names[short[index % len(short)]] = "short and easy to remember"
     if len(names) == 2:
-        names[short[(at + 1) % len(short)]] = "another short one"
+        names[short[(index + 1) % len(short)]] = "another short one"
     return list(names.items())
 
 
-def _called(description: str) -> str | None:
-    """Return the words by which a description calls the bot, unless they are generic: "a bot"."""
-    text = _GIVEN.sub("", description)
-    found = _MADE.search(text) or _IS.match(text)
-    if found is None:
+def _bot_phrase(description: str) -> str | None:
+    """Return the noun phrase for the bot in a description ("a pomodoro timer"), unless it is generic ("a bot")."""
+    text = _EXPLICIT_NAME.sub("", description)
+    match = _KNOWN_NOUN_PHRASE.search(text) or _OTHER_NOUN_PHRASE.match(text)
+    if match is None:
         return None
-    *first, last = found["thing"].split()
-    words = [*(word for word in first if word.casefold() not in _FILLERS), last]
+    *modifiers, last = match["thing"].split()
+    words = [*(word for word in modifiers if word.casefold() not in _FILLERS), last]
     is_generic = len(words) < 2 or words[-1].casefold() in ("bot", "agent")
     return None if is_generic or max(map(len, words)) > _LONGEST_WORD else " ".join(map(_capital, words))
 
@@ -167,18 +167,18 @@ def _topic(description: str, role: str) -> str | None:
 
     Words with the root of the role are skipped: "Plan Planner" is not a name.
     """
-    text = _LACKING.sub("", _GIVEN.sub("", description))
+    text = _EXCLUDED_NOUN.sub("", _EXPLICIT_NAME.sub("", description))
     root = role.casefold()[:_ROOT]
-    telling = {
+    candidates = {
         word
         for word in significant_words(text)
         if word not in _FILLERS and 2 < len(word) <= _LONGEST_WORD and not word.startswith(root)
     }
-    proper = [word for word in _PROPER.findall(text) if word[0].isupper() and not word.isupper()]
-    pointed = [match["topic"] for match in _ABOUT.finditer(text)]
+    proper_names = [word for word in _INNER_WORD.findall(text) if word[0].isupper() and not word.isupper()]
+    after_prepositions = [match["topic"] for match in _TOPIC_PHRASE.finditer(text)]
     clause = _CLAUSE.split(text, maxsplit=1)[0]
-    for word in (*proper, *pointed, *reversed(topics(clause)), *reversed(significant_words(clause))):
-        if word.casefold() in telling:
+    for word in (*proper_names, *after_prepositions, *reversed(topics(clause)), *reversed(significant_words(clause))):
+        if word.casefold() in candidates:
             return _capital(_singular(word))
     return None
 

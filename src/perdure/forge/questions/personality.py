@@ -24,7 +24,7 @@ _TONES: dict[str, str] = {
     "friendly": "warm and informal, like a colleague",
     "playful": "light, with a joke where one fits",
 }
-_ALSO: dict[PurposeCategory, tuple[str, ...]] = {
+_OTHER_TONES: dict[PurposeCategory, tuple[str, ...]] = {
     PurposeCategory.SIMPLE_UTILITY: ("friendly", "playful"),
     PurposeCategory.COMPLEX_ANALYST: ("direct", "formal"),
     PurposeCategory.CREATIVE: ("playful", "friendly"),
@@ -153,7 +153,7 @@ _OTHER_RULES: tuple[Preset, ...] = (
 
 
 def _tone_question(state: BuilderState) -> Question:
-    names = [DEFAULTS[state.kind].tone, *_ALSO[state.kind]]
+    names = [DEFAULTS[state.kind].tone, *_OTHER_TONES[state.kind]]
     past = [each.tone for each in similar_choices(state) if each.tone not in names]
     options = [
         option(name, name.capitalize(), _TONES.get(name, "as you chose it before"))
@@ -163,8 +163,8 @@ def _tone_question(state: BuilderState) -> Question:
 
 
 def _tone_from_description(state: BuilderState) -> Fields:
-    said = [tone for tone in _TONES if tone in words_of(state.description)]
-    return {"tone": said[0]} if len(said) == 1 else {}
+    tones = [tone for tone in _TONES if tone in words_of(state.description)]
+    return {"tone": tones[0]} if len(tones) == 1 else {}
 
 
 def _offered_rules(state: BuilderState) -> tuple[Preset, ...]:
@@ -189,14 +189,19 @@ def _chosen_boundaries(state: BuilderState, chosen: Sequence[str]) -> Fields:
 
 def _read_boundaries(state: BuilderState, text: str) -> Fields:
     """Read one rule per line; a line with the label of an option stands for that option."""
-    offered = {each.label.casefold(): each.id for each in _options_of(state)}
-    known = {id_: (rule,) for id_, rule in _rules(state).items()} | {_NONE: (), KEEP: _present(state)}
+    ids_by_label = {each.label.casefold(): each.id for each in _options_of(state)}
+    known_rules = {id_: (rule,) for id_, rule in _rules(state).items()} | {_NONE: (), KEEP: _present_rules(state)}
     if state.has_request:
-        known[REQUESTED] = (*_present(state), *requested_fields(state.initial_description).get("boundaries", ()))
+        known_rules[REQUESTED] = (
+            *_present_rules(state),
+            *requested_fields(state.initial_description).get("boundaries", ()),
+        )
     lines = [line.strip() for line in text.split("\n") if line.strip()]
-    found = [rule for line in lines for rule in known.get(offered.get(line.casefold(), ""), (line,))]
+    rules = [rule for line in lines for rule in known_rules.get(ids_by_label.get(line.casefold(), ""), (line,))]
     return {
-        "boundaries": tuple(dict.fromkeys(rule if rule in _known_texts(known) else about_user(rule) for rule in found))
+        "boundaries": tuple(
+            dict.fromkeys(rule if rule in _known_texts(known_rules) else about_user(rule) for rule in rules)
+        )
     }
 
 
@@ -206,11 +211,11 @@ def _known_texts(known: Mapping[str, tuple[str, ...]]) -> set[str]:
 
 
 def _options_of(state: BuilderState) -> Sequence[Option]:
-    asked = state.pending_turn.options if isinstance(state.pending_turn, AskQuestion) else ()
-    return [*_boundaries_question(state).options, *asked]
+    pending = state.pending_turn.options if isinstance(state.pending_turn, AskQuestion) else ()
+    return [*_boundaries_question(state).options, *pending]
 
 
-def _present(state: BuilderState) -> tuple[str, ...]:
+def _present_rules(state: BuilderState) -> tuple[str, ...]:
     """Return the rules that an existing bot has."""
     personality = {} if state.target is None else state.target.config.get("personality", {})
     return tuple(personality.get("boundaries", ()))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from perdure.errors import Invalid
-from perdure.forge.categories import telling_words
+from perdure.forge.categories import keywords_of
 from perdure.forge.config import Sentence
 from perdure.forge.questions.slot import Fields, Question, Slot, option
 from perdure.forge.second_person import about_user
@@ -37,9 +37,9 @@ class PurposeQuestion:
 
     name: str
     text: str
-    said: str
-    """The sentence in the file for free text, with a place for it."""
-    picks: tuple[Preset, ...]
+    template: str
+    """The sentence in the file for free text, with `{}` in place of it."""
+    presets: tuple[Preset, ...]
     about: Literal["bot", "user"] = "bot"
     """The subject of the answer, and so its file: SOUL.md, or USER.md."""
     neutral: str = ""
@@ -57,38 +57,40 @@ class PurposeQuestion:
         line = " ".join(text.split()).rstrip(".")
         if not line or not line.isprintable():
             raise Invalid("The answer must be one line of printable text.")
-        return self.said.format(about_user(line, is_known=True))
+        return self.template.format(about_user(line, is_known=True))
 
 
 def purpose_slot(purpose: BotPurpose, question: PurposeQuestion) -> Slot:
     """Return the slot that asks a question of a purpose."""
-    picks = {pick.id: pick for pick in question.picks}
+    presets = {preset.id: preset for preset in question.presets}
 
     def from_description(state: BuilderState) -> Fields:
-        said = telling_words(state.about).keys()
-        found = [pick for pick in question.picks if said & set(pick.words.split())]
-        return _with(state, question.name, found[0].sentence) if len(found) == 1 else {}
+        keywords = keywords_of(state.about).keys()
+        matching = [preset for preset in question.presets if keywords & set(preset.words.split())]
+        return _with_answer(state, question.name, matching[0].sentence) if len(matching) == 1 else {}
 
     where = "SOUL.md, as an instruction to the bot" if question.about == "bot" else "USER.md, as a fact about you"
     return Slot(
         f"{purpose}.{question.name}",
         BuilderPhase.BASICS,
         ("answers",),
-        ask=lambda _state: _asked(question),
-        choose=lambda state, chosen: {} if chosen == _OPEN.id else _with(state, question.name, picks[chosen].sentence),
-        read=lambda state, text: _with(state, question.name, question.sentence_of(text)),
+        ask=lambda _state: _question_of(question),
+        choose=lambda state, chosen: (
+            {} if chosen == _OPEN.id else _with_answer(state, question.name, presets[chosen].sentence)
+        ),
+        read=lambda state, text: _with_answer(state, question.name, question.sentence_of(text)),
         from_description=from_description,
         help=f"The answer is written into {where}.",
     )
 
 
-def _asked(question: PurposeQuestion) -> Question:
-    options = [option(each.id, each.label, each.why) for each in question.picks]
+def _question_of(question: PurposeQuestion) -> Question:
+    options = [option(each.id, each.label, each.why) for each in question.presets]
     if not question.can_be_open:
         neutral = Suggestion(option_id=question.neutral, reason="you named none") if question.neutral else None
         return Question(question.text, options, neutral)
     return Question(question.text, [*options, _OPEN], Suggestion(option_id=_OPEN.id, reason="you can add it later"))
 
 
-def _with(state: BuilderState, name: str, sentence: str) -> Fields:
+def _with_answer(state: BuilderState, name: str, sentence: str) -> Fields:
     return {"answers": {**state.config.answers, name: sentence}}

@@ -45,7 +45,7 @@ class SqlBotStore(ClientUser):
         try:
             return await self._client.transaction(lambda tx: _save(tx, pending, choice, draft_revision))
         except Conflict:  # another process may have built the same session first
-            made = None if version.session_id is None else await self.made_by(version.session_id)
+            made = None if version.session_id is None else await self.version_of_session(version.session_id)
             if made is None:
                 raise
             return made
@@ -56,8 +56,8 @@ class SqlBotStore(ClientUser):
             raise NotFound(f"There is no bot with the id {bot_id!r}.")
         await self._client.transaction(lambda tx: _mark_current(tx, bot_id, number))
 
-    async def made_by(self, session_id: str) -> BotVersion | None:
-        """See BotStore.made_by."""
+    async def version_of_session(self, session_id: str) -> BotVersion | None:
+        """See BotStore.version_of_session."""
         if not is_storable(session_id):
             return None
         return await self._client.read(lambda tx: _made_by(tx, session_id))

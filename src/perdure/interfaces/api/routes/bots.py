@@ -121,7 +121,7 @@ async def import_bot(body: ImportBody, served: Served, once: Called) -> Response
 @router.get("/{slug}", operation_id="get_bot", response_model=Envelope[Bot], responses=with_etag())
 async def show_bot(slug: Slug, served: Served) -> Response:
     """Return a bot with its current files, the edits by hand, and the prompt for a model."""
-    bot = await served.p.bots.whole(slug)
+    bot = await served.p.bots.details(slug)
     return reply(bot.wire(), links=_links(slug), headers={"ETag": f'"{bot.etag}"'})
 
 

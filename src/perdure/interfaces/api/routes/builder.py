@@ -161,7 +161,7 @@ async def create_skill(session_id: str, body: CreateSkillBody, served: Served, o
     """Create a skill for the bots of the home from a description. Repeating the request returns the same result."""
     made = await served.p.forge.create_skill(session_id, body.skill_request.model_dump(), once=once)
     links = {"skill": f"{BASE}/skills/{made.skill.name}", "session": f"{_SESSIONS}/{session_id}"}
-    return reply({"result": made.made()}, links=links)
+    return reply({"result": made.created_wire()}, links=links)
 
 
 @router.delete(

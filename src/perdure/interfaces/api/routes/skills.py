@@ -30,4 +30,4 @@ async def list_skills(served: Served, limit: Limit = 50, cursor: Cursor = None) 
 async def show_skill(name: str, served: Served) -> Response:
     """Return a skill with its instructions."""
     skill = await served.p.skills.get(name)
-    return reply(skill.whole(), links={"self": f"{_HERE}/{skill.skill.name}"})
+    return reply(skill.details_wire(), links={"self": f"{_HERE}/{skill.skill.name}"})

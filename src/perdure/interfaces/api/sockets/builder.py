@@ -9,7 +9,7 @@ import orjson
 from fastapi import APIRouter, WebSocket
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from perdure.app.builder.sessions import SessionOver, SessionView, known_form
+from perdure.app.builder.sessions import SessionOver, SessionView, stored_form
 from perdure.app.builder.skills import SkillView
 from perdure.app.builder.vocabulary import EngineName
 from perdure.app.idempotency import IdempotentCall
@@ -108,7 +108,7 @@ _SPELLINGS = {"".join(map(str.capitalize, name.split("_"))): name for name in _T
 async def chat(socket: WebSocket, session_id: str, served: Served) -> None:
     """Run the interview of one session; an existing draft is resumed at its pending turn."""
     try:
-        known = known_form(session_id)
+        known = stored_form(session_id)
     except NotFound as error:
         await refuse(socket, error)
         return
@@ -198,7 +198,7 @@ class _Chat:
                 result = await self._forge.assemble(self._session_id, frame.config, self._revision)
                 return {"type": "assembled", "result": result.model_dump(mode="json")}
             case CreateSkill() | StartSkill():
-                return {"type": "skill_created", "result": (await self._create_skill(frame)).made()}
+                return {"type": "skill_created", "result": (await self._create_skill(frame)).created_wire()}
             case _:
                 return await self._talk(frame)
 

@@ -54,7 +54,7 @@ async def show(
 ) -> CommandResult:
     """Show the current files of a bot, including edits by hand, or only its prompt."""
     async with bots_of(options) as bots:
-        bot = (await bots.reader.whole(slug)).wire()
+        bot = (await bots.reader.details(slug)).wire()
     edits = [f"Edited by hand:\n{text}" for text in bot["edits"].values()]
     table = Table([bot["slug"], ""], _bot_rows(bot))
     parts: list[str | Table] = [bot["prompt"].removesuffix("\n")] if prompt else [table, *edits]
@@ -88,7 +88,7 @@ async def explain(
     """Show the source of a line: the question and the answer it came from."""
     async with bots_of(options) as bots:
         explained = await bots.reader.explain(slug, place)
-    found = explained.found
+    found = explained.explanation
     return CommandResult(explained.wire(), [f"{found.path}:{found.line}  {found.text}", found.sentence])
 
 

@@ -50,7 +50,7 @@ async def show(options: Options, *, draft: SeenDraft) -> CommandResult:
     parts = [
         f"{session.initial_description}",
         f"{session.phase}, {session.question_count} answered, revision {session.revision}",
-        *(f"  {each.asked} {each.answer}" for each in session.conversation),
+        *(f"  {each.question_text} {each.answer}" for each in session.conversation),
         f"Pending question: {pending_text(session)}",
         *(f"  {each}" for each in describe_options(session)),
         f"Resume: {exact(options, 'new', '--resume', session.session_id)}",

@@ -37,7 +37,7 @@ def config_rows(config: BuilderConfig, conversation: Sequence[Exchange] = ()) ->
 
 
 def _answered(conversation: Sequence[Exchange]) -> list[tuple[str, str]]:
-    return [(_EARLIER[each.slot], _short(each.said)) for each in conversation if each.slot in _EARLIER]
+    return [(_EARLIER[each.slot], _short(each.answer_text)) for each in conversation if each.slot in _EARLIER]
 
 
 def _short(text: str) -> str:

@@ -63,7 +63,7 @@ class Numbered:
     def _show_recap(self, session: SessionView) -> None:
         """Print the answers of a resumed session, once."""
         if not self._has_shown_recap and session.conversation:
-            print_text("Answered so far:", *(f"  {each.asked} {each.answer}" for each in session.conversation))
+            print_text("Answered so far:", *(f"  {each.question_text} {each.answer}" for each in session.conversation))
         self._has_shown_recap = True
         self._previous |= {each.question: each.answer for each in session.conversation}
 

@@ -45,7 +45,7 @@ async def show(
 
     found = await open_skills(options.settings()).get(name)
     skill = found.skill
-    return CommandResult(found.whole(), [f"{skill.name}: {skill.description}", "", skill.instructions])
+    return CommandResult(found.details_wire(), [f"{skill.name}: {skill.description}", "", skill.instructions])
 
 
 async def validate(
@@ -99,7 +99,7 @@ async def create(
         await open_skills(settings).create(
             {"description": description, "name": name, "capabilities": capability or None}
         )
-    ).made()
+    ).created_wire()
     reasons = [f"  {each['name']}: {each['reason']}" for each in made["capabilities"]]
     return CommandResult(
         made,
@@ -132,7 +132,7 @@ async def edit(
         return CommandResult({"name": name, "changed": False}, [f"The skill {name} was not changed."])
     found = await skills.edit(name, text, seen=before)
     return CommandResult(
-        {**found.whole(), "changed": True}, [f"The skill {name} was changed; existing bots keep their copy."]
+        {**found.details_wire(), "changed": True}, [f"The skill {name} was changed; existing bots keep their copy."]
     )
 
 

@@ -29,7 +29,7 @@ class ServerBots:
         """Return the bots by slug."""
         return [Received(bot) for bot in await first(limit, self._bots.each(limit=min(limit, _PAGE)))]
 
-    async def whole(self, slug: str) -> "Received[wire.Bot]":
+    async def details(self, slug: str) -> "Received[wire.Bot]":
         """See BotReader.whole."""
         return Received(await self._bots.get(require_slug(slug)))
 

@@ -27,7 +27,7 @@ class Shown(Protocol[T_co]):
 class BotReader(Protocol):
     """Reads bots."""
 
-    async def whole(self, slug: str) -> Shown["wire.Bot"]:
+    async def details(self, slug: str) -> Shown["wire.Bot"]:
         """Return a bot with all its current details.
 
         Raises: NotFound; Invalid, naming the file, when one cannot be read.

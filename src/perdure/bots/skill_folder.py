@@ -12,12 +12,12 @@ from perdure.bots.skills import Skill, SkillType, catalogue, is_skill_name, pars
 from perdure.errors import NotFound, PerdureError
 
 TYPE_KEY = "skill-type"
-"""Key of the metadata that says whether Forge or a person made a skill."""
+"""Key of the metadata whose value tells skills made by Forge from those of a person."""
 
 log = logging.getLogger(__name__)
 
 
-class SkillShelf:
+class SkillFolder:
     """The skills of a home, made by Forge or written by hand."""
 
     def __init__(self, home: Path) -> None:
@@ -28,7 +28,7 @@ class SkillShelf:
 
         Built-in skills cannot be replaced.
         """
-        found = {}
+        texts = {}
         for name in self._names():
             if name in except_for:
                 continue
@@ -40,8 +40,8 @@ class SkillShelf:
             except PerdureError as error:
                 log.warning("invalid skill skipped: %s", error.detail)
             else:
-                found[name] = text
-        return found
+                texts[name] = text
+        return texts
 
     def is_empty(self) -> bool:
         """Return whether the folder of the skills is missing, as in most homes; one system call."""
@@ -86,6 +86,6 @@ def read_own_skill(name: str, text: str) -> Skill:
     """
     path = skill_path(name)
     metadata = read_document(text, path).front.get("metadata")
-    made_by = metadata.get(TYPE_KEY) if isinstance(metadata, dict) else None
-    kind: SkillType = "builder-created" if made_by == "builder-created" else "custom"
+    version_of_session = metadata.get(TYPE_KEY) if isinstance(metadata, dict) else None
+    kind: SkillType = "builder-created" if version_of_session == "builder-created" else "custom"
     return parse_skill(text, path, folder=name, skill_type=kind)
