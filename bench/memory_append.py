@@ -101,7 +101,7 @@ def _at_the_end(n: int, adds: int) -> list[Timed]:
 def _filled(folder: Path, size: int) -> Memory:
     folder.mkdir()
     memory = Memory(folder)
-    write_log(memory.places.log, size, now_ms())
+    write_log(memory.files.log, size, now_ms())
     memory.rebuild()
     memory.add({"type": "fact", "title": "warm"})
     return memory

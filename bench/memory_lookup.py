@@ -32,10 +32,10 @@ def measure(n: int = 100_000, repeats: int = 3) -> tuple[list[Timed], list[Count
         write_log(folder / LOG_FILE, n, now_ms())
         built = _rebuilt(folder)
         memory = Memory(folder)
-        scan_ms = median(_scan_ms(memory.places.log) for _ in range(repeats))
+        scan_ms = median(_scan_ms(memory.files.log) for _ in range(repeats))
         timed = [*_lookups(memory, n, scan_ms, repeats), *_texts(memory, scan_ms), _catch_up(memory, n, scan_ms)]
         memory.close()
-        scan_cpu_us = median(_cpu_us(partial(_scan_ms, memory.places.log)) for _ in range(repeats)) / n
+        scan_cpu_us = median(_cpu_us(partial(_scan_ms, memory.files.log)) for _ in range(repeats)) / n
     timed += [
         Timed(f"make the index of {n:,}, beside a scan", n / scan_ms * 1e3, n / built["seconds"], "/s", _RATE),
         Timed("the same, processor time per record", scan_cpu_us, built["cpu_s"] / n * 1e6, "µs", _CPU_US),

@@ -23,7 +23,7 @@ def _together(asked: Asked) -> set[str]:
 
 def _lost(asked: Asked) -> float:
     told = _together(asked)
-    return lost(told, {record["id"] for record in read_records(_memory(asked).places.log)})
+    return lost(told, {record["id"] for record in read_records(_memory(asked).files.log)})
 
 
 def _refused(asked: Asked) -> float:

@@ -14,7 +14,7 @@
     ├── Damaged           damaged       500     7   stored data is not what was written
     ├── Unavailable       unavailable   503     8   an external system does not respond
     ├── InternalError     internal      500     1   a bug of Perdure
-    ├── StepFailed        its own       500     1   a step of a flow failed for good
+    ├── StepFailed        its own       500     1   a step of a flow failed permanently
     └── GoalFailed        goal_failed   500     1   a goal has failed
         └── GoalCancelled goal_cancelled 500  130   a goal was cancelled
 
@@ -90,7 +90,7 @@ class InternalError(PerdureError):
 
 
 class StepFailed(PerdureError):
-    """A step of a flow failed for good; `code` and `detail` are the same at every replay."""
+    """A step of a flow failed after its last attempt; `code` and `detail` are the same at every replay."""
 
     title = "Step failed"
     http_status = 500

@@ -13,7 +13,7 @@ from perdure.app.memory.memory import HomeMemory, open_memory
 from perdure.errors import Conflict, Invalid, KeyTaken, NotFound, Over
 from perdure.failpoints import armed
 from perdure.kernel.ports import IdempotentCall
-from perdure.memory.ingest.report import Found
+from perdure.memory.ingest.report import SourceRecords
 from perdure.memory.log.lock import LogLock
 from perdure.settings import load_settings
 
@@ -51,7 +51,7 @@ async def test_a_write_whose_caller_has_given_up_is_not_done_later(tmp_path: Pat
                 found.forget((await found.list())["records"][0]["id"]),
                 found.import_lines([b'{"type": "fact", "title": "late"}']),
                 found.add_many([{"type": "fact", "title": "late"}]),
-                found.ingest(lambda: Found([{"type": "fact", "title": "late"}])),
+                found.ingest(lambda: SourceRecords([{"type": "fact", "title": "late"}])),
             ]
             tasks = [asyncio.create_task(write) for write in writes]
             done, _ = await asyncio.wait(tasks, timeout=0.2)
@@ -134,7 +134,7 @@ async def test_a_memory_that_is_switched_off_neither_takes_nor_finds(tmp_path: P
     assert await off.add({"type": "fact"}) == {"added": False, "reason": "disabled"}
     assert (await off.related(paths=["src/cart.py"])) == {"matches": [], "truncated": False, "disabled": True}
     assert (await off.search("cart"))["matches"] == []
-    assert "switched off" in (await off.ingest(Found))["errors"][0]
+    assert "switched off" in (await off.ingest(SourceRecords))["errors"][0]
     assert (await off.get(added["id"]))["title"] == LESSON["title"], "what is there can still be looked at"
     assert (await off.status())["enabled"] is False
     with pytest.raises(Conflict, match="switched off"):

@@ -254,7 +254,7 @@ def _taken(memory: Memory, record: dict[str, Any], way: int) -> str:
         return "added" if answer["added"] else "conflict" if answer["conflicts"] else "skipped"
     try:
         if way == 1:
-            append_record(memory.places.log, record)
+            append_record(memory.files.log, record)
         else:
             memory.add(record, dedupe=False)
     except Conflict:

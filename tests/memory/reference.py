@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from perdure import iter_records
-from perdure.memory.index.words import asked_terms, terms_of
+from perdure.memory.index.words import terms_of, terms_of_query
 from perdure.memory.normalise import INGESTED_TYPES
 
 Record = dict[str, Any]
@@ -32,7 +32,7 @@ def visible(log: Path) -> list[Record]:
 def related(log: Path, now_ms: int, limit: int = 3, retention_days: int = 90, **asked: Any) -> list[tuple[Record, Any]]:
     found = []
     words = kept_words(log, asked.get("text") or "")
-    shown = asked_terms(asked.get("text") or "", 64)
+    shown = terms_of_query(asked.get("text") or "", 64)
     has_terms = any(asked.get(key) for key in ("paths", "fingerprint", "sha")) or asked.get("pr_number") is not None
     for n, record in enumerate(visible(log)):
         why, overlap = reasons(record, asked)
@@ -126,7 +126,7 @@ def search(log: Path, question: str, limit: int = 10, repo: str = "", kind: str 
 
 def kept_words(log: Path, question: str) -> list[str]:
     everything = [set(words_of(each)) for each in iter_records(log) if not str(each.get("type", "")).startswith("_")]
-    counts = {word: sum(word in each for each in everything) for word in asked_terms(question, 64)}
+    counts = {word: sum(word in each for each in everything) for word in terms_of_query(question, 64)}
     limit = len(everything) if len(everything) <= 1000 else len(everything) / 20
     if any(0 < count <= limit for count in counts.values()):
         counts = {word: count for word, count in counts.items() if count <= limit}

@@ -86,7 +86,7 @@ def test_values_get_one_form(memory: Memory, given: dict[str, Any], stored: dict
 def test_what_has_no_meaning_is_refused_by_name(memory: Memory, given: dict[str, Any], named: str) -> None:
     with pytest.raises(Invalid, match=named):
         memory.add(given)
-    assert not memory.places.log.exists()
+    assert not memory.files.log.exists()
 
 
 def test_the_same_is_stored_once_a_day(memory: Memory) -> None:
@@ -94,12 +94,12 @@ def test_the_same_is_stored_once_a_day(memory: Memory) -> None:
     again = memory.add({"type": "incident", "fingerprint": "f", "title": "another title"})
     assert again == {"added": False, "reason": "duplicate", "existing_id": first["id"]}
     assert memory.add({"type": "incident", "fingerprint": "f", "repo": "r"})["added"]
-    assert len(read_records(memory.places.log)) == 2
+    assert len(read_records(memory.files.log)) == 2
 
 
 def test_another_process_knows_what_this_one_added(memory: Memory) -> None:
     first = memory.add({"type": "lesson", "title": "x"})
-    other = Memory(memory.places.log.parent)
+    other = Memory(memory.files.log.parent)
     assert other.add({"type": "lesson", "title": "x"})["existing_id"] == first["id"]
     assert other.add({"type": "lesson", "title": "y"})["added"]
     assert not memory.add({"type": "lesson", "title": "y"})["added"]
@@ -107,9 +107,9 @@ def test_another_process_knows_what_this_one_added(memory: Memory) -> None:
 
 
 def test_a_day_later_it_is_stored_again(memory: Memory) -> None:
-    memory.places.log.parent.mkdir()
+    memory.files.log.parent.mkdir()
     record = {"id": "old", "type": "lesson", "title": "x"}
-    memory.places.log.write_bytes(line_of(record, now_ms() - WINDOW_MS - 1))
+    memory.files.log.write_bytes(line_of(record, now_ms() - WINDOW_MS - 1))
     assert memory.add({"type": "lesson", "title": "x"})["added"]
     assert not memory.add({"type": "lesson", "title": "x"})["added"]
 
@@ -150,7 +150,7 @@ def test_a_batch_is_checked_against_itself_too(memory: Memory) -> None:
 def test_a_batch_with_an_invalid_record_stores_nothing(memory: Memory) -> None:
     with pytest.raises(Invalid):
         memory.add_many([{"type": "lesson", "title": "a"}, {"title": "no type"}])
-    assert not memory.places.log.exists()
+    assert not memory.files.log.exists()
 
 
 @pytest.mark.parametrize(

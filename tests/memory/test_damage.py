@@ -59,22 +59,22 @@ def changed(lines: list[bytes], start: int, end: int) -> set[str]:
 
 def damage_is_limited(memory: Memory, lines: list[bytes], text: bytes, start: int, end: int) -> None:
     """Only what was touched is lost, all of it is named, and an append, a repair and another append go well."""
-    memory.places.log.write_bytes(text)
+    memory.files.log.write_bytes(text)
     everything = {f"r{number}" for number in range(len(lines))}
     assert everything - set(ids(memory)) <= touched(lines, start, end)
     found = memory.verify()
     assert min(LISTED, found["bad_lines"] + found["torn"]) == len(found["bad"])
     lost = everything - set(ids(memory))
-    places = [(each["offset"], each["offset"] + each["length"]) for each in found["bad"]]
-    is_named = found["torn_tail"] or any(first <= end and start <= last for first, last in places)
+    files = [(each["offset"], each["offset"] + each["length"]) for each in found["bad"]]
+    is_named = found["torn_tail"] or any(first <= end and start <= last for first, last in files)
     assert not lost or is_named or found["unchecked"]  # what damage made of a line may look like one written by hand
-    append_record(memory.places.log, {"id": "next"})
-    served = memory.places.log.read_bytes()
+    append_record(memory.files.log, {"id": "next"})
+    served = memory.files.log.read_bytes()
     memory.repair()
     assert everything - set(ids(memory)) <= changed(lines, start, end)
     assert memory.verify()["bad"] == []
-    assert all(line in served for line in memory.places.log.read_bytes().splitlines())
-    append_record(memory.places.log, {"id": "last"})
+    assert all(line in served for line in memory.files.log.read_bytes().splitlines())
+    append_record(memory.files.log, {"id": "last"})
     assert ids(memory)[-2:] == ["next", "last"]
 
 
@@ -110,19 +110,19 @@ def test_records_of_64_kib_are_cut_anywhere(memory: Memory) -> None:
     chance = random.Random(1)
     cuts = {chance.randrange(len(whole)) for _ in range(40)} | {len(lines[0]) + step for step in range(-3, 4)}
     for cut in cuts:
-        memory.places.log.write_bytes(whole[:cut])
-        append_record(memory.places.log, {"id": "next"})
+        memory.files.log.write_bytes(whole[:cut])
+        append_record(memory.files.log, {"id": "next"})
         kept = sum(sum(map(len, lines[: number + 1])) - 1 <= cut for number in range(3))
         assert ids(memory) == [*(f"r{number}" for number in range(kept)), "next"]
         found = memory.verify()
         assert (found["bad_lines"], found["torn_tail"]) == (0, 0)
-        assert found["torn"] == sum(line.kind == "torn" for line in iter_lines(memory.places.log)) <= 1
+        assert found["torn"] == sum(line.kind == "torn" for line in iter_lines(memory.files.log)) <= 1
 
 
 def test_a_write_that_is_not_finished_is_no_damage(memory: Memory) -> None:
     memory.add(record_of("a"))
     torn = line_of(record_of("b"), NOW_MS)[:-20]
-    with memory.places.log.open("ab") as log:
+    with memory.files.log.open("ab") as log:
         log.write(torn)
     found = memory.verify()
     assert (found["records"], found["bad"], found["torn_tail"]) == (1, [], len(torn))
@@ -147,7 +147,7 @@ def test_a_line_that_was_whole_once_is_damaged_and_not_torn(byte: int) -> None:
 def test_a_line_that_was_edited_is_listed_and_can_be_accepted_in_its_place(memory: Memory) -> None:
     lines = lines_of(3)
     edited = lines[1].replace(b'"title":"r1"', b'"title":  "corrected"')
-    memory.places.log.write_bytes(lines[0] + edited + lines[2])
+    memory.files.log.write_bytes(lines[0] + edited + lines[2])
     assert ids(memory) == ["r0", "r2"]
     bad = {"offset": len(lines[0]), "length": len(edited) - 1, "kind": "altered", "id": "r1"}
     found = memory.verify()
@@ -156,7 +156,7 @@ def test_a_line_that_was_edited_is_listed_and_can_be_accepted_in_its_place(memor
     answer = memory.repair(accept="r1")
     assert (answer["accepted"], answer["moved"], answer["quarantine"]) == (1, 0, None)
     assert [record["title"] for record in memory.iter()] == ["r0", "corrected", "r2"]
-    text = memory.places.log.read_bytes()
+    text = memory.files.log.read_bytes()
     assert text[: len(lines[0])] + text[-len(lines[2]) :] == lines[0] + lines[2]
     assert text.splitlines()[1][:-10] == edited[:-11]
     assert memory.verify()["bad"] == []
@@ -165,27 +165,27 @@ def test_a_line_that_was_edited_is_listed_and_can_be_accepted_in_its_place(memor
 
 
 def test_an_edited_line_whose_own_keys_were_moved_gets_new_ones(memory: Memory) -> None:
-    memory.places.log.write_bytes(b'{"_c":"00000000","id":"a","title":"x","_t":5,"v":1}\n')
+    memory.files.log.write_bytes(b'{"_c":"00000000","id":"a","title":"x","_t":5,"v":1}\n')
     assert memory.verify()["bad_lines"] == 1
     memory.repair(accept="a")
-    assert memory.places.log.read_bytes() == line_of({"id": "a", "title": "x", "v": 1}, 5)
+    assert memory.files.log.read_bytes() == line_of({"id": "a", "title": "x", "v": 1}, 5)
 
 
 def test_to_accept_one_line_moves_no_other(memory: Memory) -> None:
     lines = [line.replace(b"lesson", b"LESSON") for line in lines_of(2)]
-    memory.places.log.write_bytes(lines[0] + b"junk\n" + lines[1])
+    memory.files.log.write_bytes(lines[0] + b"junk\n" + lines[1])
     memory.repair(accept="r0")
-    assert [line.kind for line in iter_lines(memory.places.log)] == ["checked", "unreadable", "altered"]
-    assert not memory.places.quarantine.exists()
+    assert [line.kind for line in iter_lines(memory.files.log)] == ["checked", "unreadable", "altered"]
+    assert not memory.files.quarantine.exists()
 
 
 def test_repair_moves_damaged_bytes_aside_with_a_note_of_what_they_were(memory: Memory) -> None:
     lines = lines_of(4)
     altered = lines[1].replace(b"lesson", b"LESSON")
-    memory.places.log.write_bytes(lines[0] + altered + b"\0\0\n" + lines[2] + lines[3][:50])
+    memory.files.log.write_bytes(lines[0] + altered + b"\0\0\n" + lines[2] + lines[3][:50])
     answer = memory.repair()
     assert (answer["moved"], answer["recovered"]) == (3, 0)
-    assert memory.places.log.read_bytes() == lines[0] + lines[2]
+    assert memory.files.log.read_bytes() == lines[0] + lines[2]
     moved = Path(answer["quarantine"])
     assert moved.read_bytes() == altered + b"\0\0\n" + lines[3][:50] + b"\n"
     note = json.loads(moved.with_suffix(".json").read_text())
@@ -196,45 +196,45 @@ def test_repair_moves_damaged_bytes_aside_with_a_note_of_what_they_were(memory: 
     ]
     assert note["lines"][0]["id"] == "r1"
     assert str(len(lines[0])) in moved.name
-    assert {path.stat().st_mode & 0o777 for path in memory.places.quarantine.iterdir()} == {0o600}
+    assert {path.stat().st_mode & 0o777 for path in memory.files.quarantine.iterdir()} == {0o600}
     again = memory.repair()
     assert (again["moved"], again["quarantine"]) == (0, None)
-    assert len(list(memory.places.quarantine.iterdir())) == 2
+    assert len(list(memory.files.quarantine.iterdir())) == 2
 
 
 @pytest.mark.parametrize("between", [b"\x0b", b"", b"\0" * 9, b"{junk{", b'{"torn":"'])
 def test_records_that_share_a_line_because_its_end_was_damaged_come_back(memory: Memory, between: bytes) -> None:
     lines = lines_of(4)
-    memory.places.log.write_bytes(lines[0] + lines[1][:-1] + between + lines[2] + lines[3])
+    memory.files.log.write_bytes(lines[0] + lines[1][:-1] + between + lines[2] + lines[3])
     assert ids(memory) == ["r0", "r3"]
     assert memory.verify()["bad_lines"] == 1
     assert memory.repair()["recovered"] == 2
-    assert memory.places.log.read_bytes() == b"".join(lines)
+    assert memory.files.log.read_bytes() == b"".join(lines)
 
 
 def test_repair_of_what_is_not_there_does_nothing(memory: Memory) -> None:
     assert memory.repair()["moved"] == 0
     with pytest.raises(NotFound):
         memory.repair(accept="a")
-    assert not memory.places.log.exists()
+    assert not memory.files.log.exists()
     assert memory.verify()["records"] == 0
 
 
 def test_what_is_appended_during_a_repair_is_there_afterwards(memory: Memory) -> None:
-    memory.places.log.write_bytes(b"junk\n" + lines_of(1)[0])
-    with armed("memory.quarantine.after", lambda: append_record(memory.places.log, {"id": "new"})):
+    memory.files.log.write_bytes(b"junk\n" + lines_of(1)[0])
+    with armed("memory.quarantine.after", lambda: append_record(memory.files.log, {"id": "new"})):
         memory.repair()
     assert ids(memory) == ["r0", "new"]
 
 
 def test_many_bad_lines_are_all_counted_but_not_all_listed(memory: Memory) -> None:
-    memory.places.log.write_bytes(b"junk\n" * (3 * LISTED))
+    memory.files.log.write_bytes(b"junk\n" * (3 * LISTED))
     found = memory.verify()
     assert (found["bad_lines"], len(found["bad"])) == (3 * LISTED, LISTED)
 
 
 def test_a_line_without_an_end_in_sight_is_passed_over_in_little_memory(memory: Memory) -> None:
-    with memory.places.log.open("wb") as log:
+    with memory.files.log.open("wb") as log:
         log.write(line_of({"id": "a"}, NOW_MS))
         log.truncate(64 << 20)
         log.seek(0, os.SEEK_END)
@@ -247,14 +247,14 @@ def test_a_line_without_an_end_in_sight_is_passed_over_in_little_memory(memory: 
     assert peak < 8 << 20
     assert memory.repair()["moved"] == 1
     assert ids(memory) == ["a", "b"]
-    for path in memory.places.quarantine.iterdir():
+    for path in memory.files.quarantine.iterdir():
         path.unlink()
 
 
 def test_the_archive_is_verified_too(memory: Memory) -> None:
     lines = lines_of(2)
-    memory.places.archive.mkdir()
-    (memory.places.archive / "2024.jsonl").write_bytes(lines[0] + lines[1].replace(b"lesson", b"LESSON"))
+    memory.files.archive.mkdir()
+    (memory.files.archive / "2024.jsonl").write_bytes(lines[0] + lines[1].replace(b"lesson", b"LESSON"))
     found = memory.verify()["archive"]
     assert (found["files"], found["records"], found["bad_lines"]) == (1, 1, 1)
     assert found["bad"][0] == {
@@ -267,18 +267,18 @@ def test_the_archive_is_verified_too(memory: Memory) -> None:
 
 
 def test_lines_that_others_wrote_are_served_and_counted_as_unchecked(memory: Memory) -> None:
-    memory.places.log.write_bytes(b'{"id":"by hand","timestamp":"2020-01-01"}\n\n  \n' + lines_of(1)[0])
+    memory.files.log.write_bytes(b'{"id":"by hand","timestamp":"2020-01-01"}\n\n  \n' + lines_of(1)[0])
     found = memory.status()
     assert found == {
-        "path": str(memory.places.log),
+        "path": str(memory.files.log),
         "records": 2,
         "unchecked": 1,
         "bad_lines": 0,
         "torn": 0,
         "retention_days": 90,
         "oldest": "2020-01-01T00:00:00.000Z",
-        "newest": read_records(memory.places.log)[1]["timestamp"],
-        "bytes": memory.places.log.stat().st_size,
+        "newest": read_records(memory.files.log)[1]["timestamp"],
+        "bytes": memory.files.log.stat().st_size,
         "archive_bytes": 0,
         "failed": False,
         "index": {"state": "missing", "bytes": 0, "offset": 0, "records": 0},

@@ -11,7 +11,7 @@ import pytest
 
 from perdure import Conflict, Invalid, append_record, read_records
 from perdure.memory.index.ids import in_archive
-from perdure.memory.ingest.report import Found, store
+from perdure.memory.ingest.report import SourceRecords, store
 from perdure.memory.log.lines import line_of
 from perdure.memory.log.log import now_ms
 from perdure.memory.memory import Memory
@@ -44,26 +44,26 @@ def with_an_index(memory: Memory) -> None:
 
 
 def without_an_index(memory: Memory) -> None:
-    memory.places.index.unlink(missing_ok=True)
+    memory.files.index.unlink(missing_ok=True)
 
 
 def with_a_damaged_index(memory: Memory) -> None:
     memory.rebuild()
-    memory.places.index.write_bytes(os.urandom(8192))
+    memory.files.index.write_bytes(os.urandom(8192))
 
 
 def with_an_index_that_lies(memory: Memory) -> None:
     memory.rebuild()
-    times = memory.places.index.stat()
-    connection = sqlite3.connect(memory.places.index, isolation_level=None)
+    times = memory.files.index.stat()
+    connection = sqlite3.connect(memory.files.index, isolation_level=None)
     connection.execute("UPDATE records SET at = at + 1")
     connection.close()
-    os.utime(memory.places.index, ns=(times.st_atime_ns, times.st_mtime_ns))
+    os.utime(memory.files.index, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
 def in_the_archive(memory: Memory) -> None:
     memory.compact(now_ms=now_ms() + 400 * jobs.DAY_MS)
-    assert memory.places.archive.exists()
+    assert memory.files.archive.exists()
 
 
 STATES = [with_an_index, without_an_index, with_a_damaged_index, with_an_index_that_lies, in_the_archive]
@@ -76,15 +76,15 @@ def test_another_record_with_a_taken_id_is_refused(
 ) -> None:
     memory.add(FIRST)
     state(memory)
-    before = memory.places.log.read_bytes()
-    for asked in (memory, Memory(memory.places.log.parent)):
+    before = memory.files.log.read_bytes()
+    for asked in (memory, Memory(memory.files.log.parent)):
         with pytest.raises(
             Conflict, match="The id 'mine' is taken by another record; nothing was stored"
         ) as id_conflict:
             asked.add(OTHER, dedupe=dedupe)
         assert (id_conflict.value.current or {})["title"] == "first"
         asked.close()
-    assert memory.places.log.read_bytes() == before
+    assert memory.files.log.read_bytes() == before
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -92,8 +92,8 @@ def test_another_record_with_a_taken_id_is_refused(
 def test_the_same_record_with_its_id_is_a_duplicate_however_old(
     memory: Memory, state: Callable[[Memory], None], dedupe: bool
 ) -> None:
-    memory.places.log.parent.mkdir()
-    memory.places.log.write_bytes(line_of({**FIRST, "timestamp": "2020-01-01T00:00:00.000Z"}, NOW_MS))
+    memory.files.log.parent.mkdir()
+    memory.files.log.write_bytes(line_of({**FIRST, "timestamp": "2020-01-01T00:00:00.000Z"}, NOW_MS))
     state(memory)
     assert memory.add(FIRST, dedupe=dedupe) == DUPLICATE
     assert memory.add({**FIRST, "timestamp": "2020-01-01"}, dedupe=dedupe) == DUPLICATE
@@ -128,30 +128,30 @@ def test_a_batch_is_checked_against_its_own_ids(memory: Memory) -> None:
 
 
 def test_a_low_level_append_refuses_a_taken_id_too(memory: Memory) -> None:
-    append_record(memory.places.log, {"id": "low", "title": "first"})
-    append_record(memory.places.log, {"title": "first", "id": "low"})
+    append_record(memory.files.log, {"id": "low", "title": "first"})
+    append_record(memory.files.log, {"title": "first", "id": "low"})
     with pytest.raises(Conflict, match="'low' is taken"):
-        append_record(memory.places.log, {"id": "low", "title": "other"})
+        append_record(memory.files.log, {"id": "low", "title": "other"})
     with pytest.raises(Conflict):
         memory.add({"id": "low", "type": "lesson", "title": "other"})
     memory.add(FIRST)
     with pytest.raises(Conflict):
-        append_record(memory.places.log, OTHER)
+        append_record(memory.files.log, OTHER)
     in_the_archive(memory)
     with pytest.raises(Conflict):
-        append_record(memory.places.log, OTHER)
+        append_record(memory.files.log, OTHER)
     for _ in range(2):
-        append_record(memory.places.log, {"title": "no id"})
-        append_record(memory.places.log, {"id": 5})
-    assert len(read_records(memory.places.log)) == 4
+        append_record(memory.files.log, {"title": "no id"})
+        append_record(memory.files.log, {"id": 5})
+    assert len(read_records(memory.files.log)) == 4
 
 
 def test_a_log_that_was_replaced_in_place_is_read_again(memory: Memory) -> None:
-    append_record(memory.places.log, {"id": "a", "title": "x" * 10})
-    memory.places.log.write_bytes(line_of({"id": "b", "title": "y" * 100}, NOW_MS))
-    append_record(memory.places.log, {"id": "a", "title": "new"})
+    append_record(memory.files.log, {"id": "a", "title": "x" * 10})
+    memory.files.log.write_bytes(line_of({"id": "b", "title": "y" * 100}, NOW_MS))
+    append_record(memory.files.log, {"id": "a", "title": "new"})
     with pytest.raises(Conflict):
-        append_record(memory.places.log, {"id": "b"})
+        append_record(memory.files.log, {"id": "b"})
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -167,7 +167,7 @@ def test_the_id_of_a_forgotten_record_stays_taken(memory: Memory, state: Callabl
             with pytest.raises(Conflict, match="The id 'mine' is that of a forgotten record; nothing was stored"):
                 memory.add(record)
             with pytest.raises(Conflict, match="forgotten"):
-                append_record(memory.places.log, record)
+                append_record(memory.files.log, record)
         [answer] = memory.add_many([FIRST], skip_taken=True)
         assert answer == {"added": False, "reason": "forgotten", "existing_id": "mine"}
     assert titles(memory) == ["stays"]
@@ -177,7 +177,7 @@ def test_a_tombstone_that_waits_for_a_compaction_keeps_its_id(memory: Memory) ->
     memory.add(FIRST)
     in_the_archive(memory)
     tombstone = {"id": "t", "type": "_tombstone", "target": "mine"}
-    append_record(memory.places.log, tombstone)
+    append_record(memory.files.log, tombstone)
     answer = memory.import_lines([orjson.dumps(OTHER)])
     assert answer["forgotten"] == 2, "the line is skipped, and what waits in the archive is purged"
     with pytest.raises(Conflict):
@@ -198,22 +198,22 @@ def test_an_import_names_the_lines_whose_id_another_record_has(memory: Memory, s
 
 def test_what_is_ingested_again_is_a_duplicate_wherever_the_first_is(memory: Memory) -> None:
     records: list[JsonObject] = [{**FIRST, "id": f"i{number}", "title": f"t{number}"} for number in range(3)]
-    assert store(Found(list(records)), memory)["added"] == 3
+    assert store(SourceRecords(list(records)), memory)["added"] == 3
     in_the_archive(memory)
     changed = [{**record, "summary": "told in other words"} for record in records]
-    answer = store(Found([*changed, {**FIRST, "id": "new"}]), memory)
+    answer = store(SourceRecords([*changed, {**FIRST, "id": "new"}]), memory)
     assert (answer["added"], answer["duplicates"], answer["errors"]) == (1, 3, [])
 
 
 def test_an_id_is_found_in_the_archive_however_json_writes_it(memory: Memory) -> None:
-    archive = memory.places.archive / "2020.jsonl"
+    archive = memory.files.archive / "2020.jsonl"
     archive.parent.mkdir(parents=True)
     escaped = b'{"id": "caf\\u00e9", "type": "fact"}\n'
     others = b"".join(line_of({"id": f"r{number}", "title": '"café"'}, NOW_MS) for number in range(20))
     archive.write_bytes(others + escaped + b"junk\n")
-    assert list(in_archive(memory.places, ["café", "none"]).records) == ["café"]
+    assert list(in_archive(memory.files, ["café", "none"]).records) == ["café"]
     many = [f"r{number}" for number in range(20)]
-    assert len(in_archive(memory.places, [*many, "café"]).records) == 21
+    assert len(in_archive(memory.files, [*many, "café"]).records) == 21
 
 
 @pytest.mark.parametrize("name", CONTROLS, ids=ascii)
@@ -224,7 +224,7 @@ def test_an_id_with_a_control_character_is_refused_everywhere(memory: Memory, na
     with pytest.raises(Invalid, match="control character"):
         memory.add_many([{"type": "fact", "title": "x"}, record])
     with pytest.raises(Invalid, match="control character"):
-        append_record(memory.places.log, record)
+        append_record(memory.files.log, record)
     assert memory.import_lines([orjson.dumps(record)])["bad_lines"] == 1
     assert titles(memory) == []
 
@@ -233,8 +233,8 @@ def test_an_id_with_a_control_character_is_refused_everywhere(memory: Memory, na
 def test_an_older_record_with_a_control_character_in_its_id_can_be_read_and_forgotten(
     memory: Memory, name: str
 ) -> None:
-    memory.places.log.parent.mkdir()
-    memory.places.log.write_bytes(line_of({**FIRST, "id": name}, NOW_MS))
+    memory.files.log.parent.mkdir()
+    memory.files.log.write_bytes(line_of({**FIRST, "id": name}, NOW_MS))
     assert memory.get(name)["title"] == "first"
     assert memory.search("first")["matches"][0]["record"]["id"] == name
     assert memory.forget(name) == {"forgotten": 1}
@@ -267,7 +267,7 @@ def test_an_import_beside_writers_counts_what_they_took(tmp_path: Path) -> None:
 
         def chunks() -> Iterator[bytes]:
             yield b"".join(orjson.dumps(record_of(f"r{number}")) + b"\n" for number in range(600))
-            append_record(memory.places.log, {"id": "rival", "type": "fact"})
+            append_record(memory.files.log, {"id": "rival", "type": "fact"})
             yield orjson.dumps({**OTHER, "id": "rival"})
 
         answer = memory.import_lines(chunks())

@@ -57,7 +57,7 @@ def answers(memory: Memory) -> list[Any]:
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
     memory = Memory(tmp_path / "state")
-    put(memory.places.log, range(100))
+    put(memory.files.log, range(100))
     yield memory
     memory.close()
 
@@ -70,7 +70,7 @@ def truth(memory: Memory, tmp_path: Path) -> Callable[[], list[Any]]:
         folder = tmp_path / "other"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-        shutil.copy(memory.places.log, folder)
+        shutil.copy(memory.files.log, folder)
         other = Memory(folder)
         found = answers(other)
         other.close()
@@ -82,11 +82,11 @@ def truth(memory: Memory, tmp_path: Path) -> Callable[[], list[Any]]:
 def test_the_index_is_made_on_the_first_look_for_its_owner_alone(memory: Memory) -> None:
     assert memory.index_state() == {"state": "missing", "bytes": 0, "offset": 0, "records": 0}
     memory.related(fingerprint="f3", **ALL)
-    size = memory.places.log.stat().st_size
+    size = memory.files.log.stat().st_size
     state = memory.index_state()
     assert (state["state"], state["offset"], state["records"]) == ("current", size, 100)
-    assert memory.places.index.stat().st_mode & 0o777 == 0o600
-    assert {path.name for path in memory.places.log.parent.iterdir()} == {
+    assert memory.files.index.stat().st_mode & 0o777 == 0o600
+    assert {path.name for path in memory.files.log.parent.iterdir()} == {
         "memory.jsonl",
         "memory.idx.sqlite",
         "memory.idx.lock",
@@ -95,21 +95,21 @@ def test_the_index_is_made_on_the_first_look_for_its_owner_alone(memory: Memory)
 
 def test_what_is_appended_is_found_at_once_and_taken_in(memory: Memory) -> None:
     answers(memory)
-    first = memory.places.index.stat().st_ino
-    append_record(memory.places.log, {"id": "new", "fingerprint": "f3", "severity": "critical"})
+    first = memory.files.index.stat().st_ino
+    append_record(memory.files.log, {"id": "new", "fingerprint": "f3", "severity": "critical"})
     assert memory.index_state()["state"] == "behind"
     assert memory.related(fingerprint="f3")["matches"][0]["record"]["id"] == "new"
     assert memory.index_state()["state"] == "current"
-    assert memory.places.index.stat().st_ino == first
+    assert memory.files.index.stat().st_ino == first
 
 
 def test_a_torn_end_is_no_line_until_somebody_ends_it(memory: Memory) -> None:
-    with memory.places.log.open("ab") as file:
+    with memory.files.log.open("ab") as file:
         file.write(line_of({"id": "torn", "fingerprint": "f3"}, NOW)[:-5])
     before = answers(memory)
     assert memory.index_state()["state"] == "current"
     assert answers(memory) == before
-    append_record(memory.places.log, {"id": "next", "fingerprint": "f3", "severity": "critical"})
+    append_record(memory.files.log, {"id": "next", "fingerprint": "f3", "severity": "critical"})
     assert memory.related(fingerprint="f3")["matches"][0]["record"]["id"] == "next"
 
 
@@ -189,10 +189,10 @@ def a_pipe(index: Path) -> None:
 
 def of_another_log(index: Path) -> None:
     other = Memory(index.parent / "other")
-    put(other.places.log, range(50, 90))
+    put(other.files.log, range(50, 90))
     other.rebuild()
     other.close()
-    shutil.copy2(other.places.index, index)
+    shutil.copy2(other.files.index, index)
 
 
 def a_stale_journal(index: Path) -> None:
@@ -214,9 +214,9 @@ def test_sabotage_of_the_index_changes_no_answer(
     assert expected == truth()
     if not is_open:
         memory.close()
-    sabotage(memory.places.index)
+    sabotage(memory.files.index)
     assert answers(memory) == expected
-    put(memory.places.log, range(100, 130))
+    put(memory.files.log, range(100, 130))
     expected = truth()
     assert answers(memory) == expected
     memory.add({**record(5), "id": "again"}, dedupe=False)
@@ -226,18 +226,18 @@ def test_sabotage_of_the_index_changes_no_answer(
 def test_an_index_of_a_newer_version_is_left_as_it_is(memory: Memory) -> None:
     answers(memory)
     memory.close()
-    newer(memory.places.index)
-    before = memory.places.index.read_bytes()
+    newer(memory.files.index)
+    before = memory.files.index.read_bytes()
     assert memory.index_state()["state"] == "unusable"
     answers(memory)
-    assert memory.places.index.read_bytes() == before
+    assert memory.files.index.read_bytes() == before
 
 
 def test_an_index_that_somebody_has_locked_is_done_without(memory: Memory, truth: Callable[[], list[Any]]) -> None:
     answers(memory)
-    holder = sqlite3.connect(memory.places.index, isolation_level=None)
+    holder = sqlite3.connect(memory.files.index, isolation_level=None)
     holder.execute("BEGIN EXCLUSIVE")
-    put(memory.places.log, range(100, 110))
+    put(memory.files.log, range(100, 110))
     assert answers(memory) == truth()
     assert memory.add({"type": "lesson", "title": "goes on"})["added"]
     holder.close()
@@ -249,29 +249,29 @@ def test_who_may_only_read_finds_the_same(memory: Memory, truth: Callable[[], li
     """Root may write anywhere, so the folder is one in which even root cannot make files."""
     answers(memory)
     memory.close()
-    put(memory.places.log, range(100, 110))
-    memory.places.index_lock.unlink()
-    memory.places.index_lock.mkdir()
-    before = memory.places.index.read_bytes()
+    put(memory.files.log, range(100, 110))
+    memory.files.index_lock.unlink()
+    memory.files.index_lock.mkdir()
+    before = memory.files.index.read_bytes()
     assert answers(memory) == truth()
     assert memory.index_state()["state"] == "behind"
-    assert memory.places.index.read_bytes() == before
-    memory.places.index.unlink()
+    assert memory.files.index.read_bytes() == before
+    memory.files.index.unlink()
     assert answers(memory) == truth()
-    assert not memory.places.index.exists()
+    assert not memory.files.index.exists()
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to become nobody")
 def test_nobody_in_a_folder_that_can_only_be_read_finds_the_same() -> None:
     with tempfile.TemporaryDirectory() as folder:
         memory = Memory(Path(folder))
-        put(memory.places.log, range(100))
+        put(memory.files.log, range(100))
         expected = answers(memory)
-        put(memory.places.log, range(100, 101))
+        put(memory.files.log, range(100, 101))
         memory.close()
-        for path in (memory.places.log.parent, *memory.places.log.parent.iterdir()):
+        for path in (memory.files.log.parent, *memory.files.log.parent.iterdir()):
             path.chmod(0o755 if path.is_dir() else 0o644)
-        children.run(_as_nobody, memory.places.log.parent, expected[4])
+        children.run(_as_nobody, memory.files.log.parent, expected[4])
 
 
 async def _as_nobody(folder: Path, expected: JsonObject) -> None:
@@ -286,9 +286,9 @@ async def _as_nobody(folder: Path, expected: JsonObject) -> None:
 
 def test_a_log_that_was_swapped_gets_a_new_index(memory: Memory, truth: Callable[[], list[Any]]) -> None:
     answers(memory)
-    other = memory.places.log.with_name("swap")
+    other = memory.files.log.with_name("swap")
     put(other, range(5, 60))
-    other.replace(memory.places.log)
+    other.replace(memory.files.log)
     assert answers(memory) == truth()
     assert memory.index_state()["records"] == 55
 
@@ -296,15 +296,15 @@ def test_a_log_that_was_swapped_gets_a_new_index(memory: Memory, truth: Callable
 def test_a_log_that_was_cut_and_written_on_gets_a_new_index(memory: Memory, truth: Callable[[], list[Any]]) -> None:
     answers(memory)
     end = len(line_of(record(99), NOW))
-    os.truncate(memory.places.log, memory.places.log.stat().st_size - end)
-    put(memory.places.log, range(200, 201))
+    os.truncate(memory.files.log, memory.files.log.stat().st_size - end)
+    put(memory.files.log, range(200, 201))
     assert answers(memory) == truth()
 
 
 def test_a_record_that_was_altered_in_place_is_not_served(memory: Memory, truth: Callable[[], list[Any]]) -> None:
     answers(memory)
-    text = memory.places.log.read_bytes()
-    with memory.places.log.open("r+b") as file:
+    text = memory.files.log.read_bytes()
+    with memory.files.log.open("r+b") as file:
         file.seek(text.index(b"record-0003"))
         file.write(b"recorD-0003")
     assert answers(memory) == truth()
@@ -315,7 +315,7 @@ def test_a_record_that_was_altered_in_place_is_not_served(memory: Memory, truth:
 def test_rebuild_tells_what_it_did(memory: Memory) -> None:
     done = memory.rebuild()
     assert done["records"] == 100
-    assert done["bytes"] == memory.places.index.stat().st_size
+    assert done["bytes"] == memory.files.index.stat().st_size
     assert done["seconds"] >= 0
     assert memory.index_state()["state"] == "current"
 
@@ -342,7 +342,7 @@ def test_a_forked_child_looks_for_itself(memory: Memory) -> None:
     answers(memory)
     child = os.fork()
     if child == 0:
-        put(memory.places.log, range(100, 105))
+        put(memory.files.log, range(100, 105))
         os._exit(0 if memory.get("record-0104") else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert memory.get("record-0104")["id"] == "record-0104"
@@ -361,7 +361,7 @@ async def _look_and_add(folder: Path, who: int, count: int) -> None:
         again = memory.add({"type": "lesson", "title": f"common {name}", "fingerprint": name})
         assert again == {"added": False, "reason": "duplicate", "existing_id": name}
         if who == 0 and number % 5 == 4:
-            memory.places.index.unlink(missing_ok=True)
+            memory.files.index.unlink(missing_ok=True)
         if who == 1 and number % 5 == 2:
             memory.rebuild()
     memory.close()
@@ -372,7 +372,7 @@ def test_processes_look_add_rebuild_and_delete_at_once(tmp_path: Path) -> None:
     started = [children.start(_look_and_add, folder, who, 20) for who in range(4)]
     assert [children.end_of(child) for child in started] == [0] * 4
     memory = Memory(folder)
-    assert len(read_records(memory.places.log)) == 80
+    assert len(read_records(memory.files.log)) == 80
     assert len(memory.search("common", limit=100, budget_ms=60_000)["matches"]) == 80
     memory.close()
 
@@ -386,7 +386,7 @@ def test_an_adder_lets_the_index_catch_up_and_asks_it(tmp_path: Path) -> None:
     other = Memory(tmp_path / "state")
     assert other.add(many[3])["existing_id"] == first[3]["id"]
     assert other._recent.read_bytes < LONG_BYTES
-    memory.places.index.unlink()
+    memory.files.index.unlink()
     assert other.add(many[5])["existing_id"] == first[5]["id"]
     assert memory.add(many[6])["existing_id"] == first[6]["id"]
     for each in (memory, other):
@@ -395,9 +395,9 @@ def test_an_adder_lets_the_index_catch_up_and_asks_it(tmp_path: Path) -> None:
 
 def test_a_window_that_begins_after_what_the_index_knows_needs_no_index(tmp_path: Path) -> None:
     memory = Memory(tmp_path / "state")
-    put(memory.places.log, range(50))
+    put(memory.files.log, range(50))
     memory.rebuild()
-    with memory.places.log.open("ab") as file:
+    with memory.files.log.open("ab") as file:
         file.writelines(line_of({"id": f"old{n}", "type": "fact", "title": f"o{n}"}, NOW) for n in range(50))
         file.write(line_of({"id": "recent", "type": "fact", "title": "r"}, now_ms()))
     assert memory.add({"type": "fact", "title": "r"})["existing_id"] == "recent"
@@ -410,8 +410,8 @@ def test_an_index_without_the_keys_of_old_records_is_not_asked_for_them_when_the
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory = Memory(tmp_path / "state")
-    put(memory.places.log, range(50))
-    with memory.places.log.open("ab") as file:
+    put(memory.files.log, range(50))
+    with memory.files.log.open("ab") as file:
         file.write(line_of({"id": "recent", "type": "fact", "title": "r"}, now_ms()))
     memory.rebuild()
     assert keys_in(memory) == 1
@@ -424,7 +424,7 @@ def test_an_index_without_the_keys_of_old_records_is_not_asked_for_them_when_the
 
 
 def keys_in(memory: Memory) -> int:
-    connection = sqlite3.connect(memory.places.index)
+    connection = sqlite3.connect(memory.files.index)
     [(count,)] = connection.execute("SELECT count(key) FROM records")
     connection.close()
     return int(count)
@@ -479,10 +479,10 @@ questions = st.fixed_dictionaries(
 
 
 def happen(memory: Memory, what: str, value: Any) -> None:
-    index = memory.places.index
+    index = memory.files.index
     if what == "append":
-        memory.places.log.parent.mkdir(exist_ok=True)
-        with memory.places.log.open("ab") as file:  # as another program does it, which may use an id twice
+        memory.files.log.parent.mkdir(exist_ok=True)
+        with memory.files.log.open("ab") as file:  # as another program does it, which may use an id twice
             file.write(line_of(value, now_ms()))
     elif what == "add":
         memory.add({"type": "lesson", "title": value.get("summary", "x"), "sha": "s3"})
@@ -506,20 +506,20 @@ def test_whatever_happens_the_answers_are_those_of_somebody_who_reads_everything
     tmp_path_factory: pytest.TempPathFactory, events: list[tuple[str, Any]], asked: list[JsonObject], text: str
 ) -> None:
     memory = Memory(tmp_path_factory.mktemp("memory") / "state")
-    log = memory.places.log
+    log = memory.files.log
     for event in events:
         happen(memory, *event)
         compare(memory, asked[0], text)
     for _ in range(2):
         for question in asked:
             compare(memory, question, text)
-        memory.places.index.unlink(missing_ok=True)
+        memory.files.index.unlink(missing_ok=True)
     assert log.exists() or not any(what in ("append", "add") for what, _ in events)
     memory.close()
 
 
 def compare(memory: Memory, question: JsonObject, text: str) -> None:
-    log = memory.places.log
+    log = memory.files.log
     now = now_ms()
     found = memory.related(**question, now_ms=now, budget_ms=60_000)
     assert not found["truncated"]
@@ -535,13 +535,13 @@ def test_an_index_that_lacks_most_of_a_long_log_is_made_anew_instead_of_caught_u
         memory.add({"type": "fact", "title": "more"})
         begun = memory.index_state()
         assert 0 < begun["records"] < 24
-        made = memory.places.index.stat().st_ino
-        kept = memory.places.index.with_name("kept")
-        kept.hardlink_to(memory.places.index)  # so that no other file gets its number
+        made = memory.files.index.stat().st_ino
+        kept = memory.files.index.with_name("kept")
+        kept.hardlink_to(memory.files.index)  # so that no other file gets its number
         assert memory.get("r23")["title"] == "r23"
-        assert memory.places.index.stat().st_ino != made
+        assert memory.files.index.stat().st_ino != made
         assert memory.index_state()["state"] == "current"
         memory.add_many([record_of(f"s{number}", pad=900_000) for number in range(2)], dedupe=False)
-        made = memory.places.index.stat().st_ino
+        made = memory.files.index.stat().st_ino
         assert memory.get("s1")["title"] == "s1"
-        assert memory.places.index.stat().st_ino == made
+        assert memory.files.index.stat().st_ino == made

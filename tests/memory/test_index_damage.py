@@ -31,7 +31,7 @@ WITHIN = 300
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
     memory = Memory(tmp_path / "state")
-    put(memory.places.log, range(WITHIN))
+    put(memory.files.log, range(WITHIN))
     yield memory
     memory.close()
 
@@ -47,7 +47,7 @@ def test_random_damage_changes_no_answer(
     for seed in range(torture_size(small=8)):
         if not is_open:
             memory.close()
-        damage(memory.places.index, random.Random(seed))
+        damage(memory.files.index, random.Random(seed))
         assert answers(memory) == expected, seed
         state = memory.status()
         assert (state["index"]["state"], state["records"]) == ("current", WITHIN + 1)
@@ -59,9 +59,9 @@ def test_random_damage_lets_nothing_in_twice(memory: Memory, damage: Callable[[P
     memory.add({"id": "recent", "type": "fact", "title": "recent"})
     memory.rebuild()
     for seed in range(torture_size(small=3)):
-        other = Memory(memory.places.log.parent)
+        other = Memory(memory.files.log.parent)
         assert other.add({"type": "fact", "title": "recent"})["existing_id"] == "recent"
-        damage(memory.places.index, random.Random(seed))
+        damage(memory.files.index, random.Random(seed))
         for asked in (memory, other):
             assert asked.add({"type": "fact", "title": "recent"})["existing_id"] == "recent"
             with pytest.raises(Conflict):
@@ -79,11 +79,11 @@ def test_damage_that_leaves_no_trace_in_the_time_of_the_file_raises_nothing_of_s
 ) -> None:
     answers(memory)
     for seed in range(torture_size(small=10)):
-        times = memory.places.index.stat()
-        damage(memory.places.index, random.Random(seed))
-        if memory.places.index.exists():
-            os.utime(memory.places.index, ns=(times.st_atime_ns, times.st_mtime_ns))
-        for asked in (memory, Memory(memory.places.log.parent)):
+        times = memory.files.index.stat()
+        damage(memory.files.index, random.Random(seed))
+        if memory.files.index.exists():
+            os.utime(memory.files.index, ns=(times.st_atime_ns, times.st_mtime_ns))
+        for asked in (memory, Memory(memory.files.log.parent)):
             with suppress(NotFound):  # a wrong answer is possible here, an error of SQLite is not
                 answers(asked)
             asked.add({**record(3), "id": f"again-{seed}"})
@@ -97,14 +97,14 @@ def test_damage_in_the_middle_of_a_look_up_is_noticed(
 ) -> None:
     expected = answers(memory)
     memory.close()
-    index = Index(memory.places)
+    index = Index(memory.files)
     for seed in range(4):
         looks: list[Any] = []
 
         def look(view: View, seed: int = seed, looks: list[Any] = looks) -> list[Any]:
             looks.append(view.records)
             if len(looks) == 1:
-                damage(memory.places.index, random.Random(seed))
+                damage(memory.files.index, random.Random(seed))
             return [view.with_id("record-0007"), view.count_with(["retri"], 1000)]
 
         found = index.use(look)
@@ -117,11 +117,11 @@ def test_damage_in_the_middle_of_a_look_up_is_noticed(
 
 def test_a_file_that_something_else_wrote_takes_nothing_in(memory: Memory) -> None:
     memory.rebuild()
-    put(memory.places.log, range(WITHIN, WITHIN + 5))
-    database = Database.open(memory.places.index)
+    put(memory.files.log, range(WITHIN, WITHIN + 5))
+    database = Database.open(memory.files.index)
     header = database.header()
-    with memory.places.log.open("rb") as log:
-        lines = list(lines_of(log.fileno(), memory.places.log, start=header.upto))
+    with memory.files.log.open("rb") as log:
+        lines = list(lines_of(log.fileno(), memory.files.log, start=header.upto))
         for looks in ([False], [True, False]):
             with pytest.raises(Unusable, match="another program has written it"):
                 database.index_lines(lines, log.fileno(), header, iter(looks).__next__)
@@ -130,17 +130,17 @@ def test_a_file_that_something_else_wrote_takes_nothing_in(memory: Memory) -> No
 
 
 def test_rebuilding_is_given_up_after_a_few_tries_and_the_log_stays_as_it_is(memory: Memory) -> None:
-    before = memory.places.log.read_bytes()
+    before = memory.files.log.read_bytes()
     made: list[None] = []
 
     def damage_again() -> None:
         made.append(None)
-        memory.places.index.write_bytes(os.urandom(9000))
+        memory.files.index.write_bytes(os.urandom(9000))
 
     with armed("memory.index.after", damage_again):
         expected = answers(memory)
     assert 0 < len(made) <= 4 * len(expected)
-    assert memory.places.log.read_bytes() == before
+    assert memory.files.log.read_bytes() == before
     memory.rebuild()
     assert answers(memory) == expected
 
@@ -169,14 +169,14 @@ def test_processes_that_look_and_append_beside_damage_meet_no_error_of_sqlite(tm
     children.end_of(damager)
     assert len(added) == 3 * rounds
     with jobs.opened(tmp_path) as memory:
-        memory.places.index.unlink(missing_ok=True)
+        memory.files.index.unlink(missing_ok=True)
         assert all(memory.get(name)["title"] == name for name in added)
 
 
 def test_an_older_log_line_is_still_served(tmp_path: Path) -> None:
     """What is in a log is found by an index that was damaged and made again, also without a sum of its own."""
     with jobs.opened(tmp_path) as memory:
-        memory.places.log.write_bytes(b'{"id":"by hand","title":"retry"}\n' + line_of(record(1), NOW))
+        memory.files.log.write_bytes(b'{"id":"by hand","title":"retry"}\n' + line_of(record(1), NOW))
         assert memory.get("by hand")["title"] == "retry"
-        memory.places.index.write_bytes(b"SQLite format 3\0" + os.urandom(5000))
+        memory.files.index.write_bytes(b"SQLite format 3\0" + os.urandom(5000))
         assert memory.get("by hand")["title"] == "retry"

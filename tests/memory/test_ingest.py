@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from perdure.errors import Unavailable
-from perdure.memory.ingest.goals import Ending, goal_outcome
+from perdure.memory.ingest.goals import GoalEnd, goal_outcome
 from perdure.memory.ingest.junit import LARGEST_BYTES, junit
-from perdure.memory.ingest.report import Found, store
+from perdure.memory.ingest.report import SourceRecords, store
 from perdure.memory.ingest.revert import reverts
 from perdure.memory.memory import Memory
 from perdure.memory.normalise import normalised
@@ -278,7 +278,7 @@ def test_a_revert_that_was_updated_or_forgotten_is_not_completed(tmp_path: Path,
 def test_a_record_that_is_invalid_keeps_no_other_from_being_stored() -> None:
     good = [{"id": f"g{number}", "type": "fact", "title": "x"} for number in range(3)]
     shelf = Shelf()
-    translate_os_errors = store(Found([good[0], {"id": "b", "type": "NO", "title": "bad"}, *good[1:]]), shelf)
+    translate_os_errors = store(SourceRecords([good[0], {"id": "b", "type": "NO", "title": "bad"}, *good[1:]]), shelf)
     assert (translate_os_errors["added"], translate_os_errors["skipped"]) == (3, 1)
     assert translate_os_errors["errors"][0].startswith("bad: type is 'NO'")
 
@@ -287,14 +287,16 @@ def test_a_memory_that_fails_is_told_and_fails_nobody() -> None:
     shelf = Shelf()
     shelf.is_broken = True
     translate_os_errors = store(
-        Found([{"id": str(number), "type": "fact"} for number in range(250)], 1, ["before"]), shelf
+        SourceRecords([{"id": str(number), "type": "fact"} for number in range(250)], 1, ["before"]), shelf
     )
     counts = {"added": 0, "duplicates": 0, "forgotten": 0, "skipped": 251}
     assert translate_os_errors == {**counts, "errors": ["before", "The disk is full."]}
 
 
 def test_the_end_of_a_goal_is_a_record() -> None:
-    ending = Ending("g1", "ship", "failed", 1_793_536_800_000, "charge failed", [("charge", "exit 1")], ["a.py"], "a/b")
+    ending = GoalEnd(
+        "g1", "ship", "failed", 1_793_536_800_000, "charge failed", [("charge", "exit 1")], ["a.py"], "a/b"
+    )
     record = goal_outcome(ending)
     assert record["title"] == "failed in charge: ship"
     assert record["summary"] == "charge failed\ncharge: exit 1"
@@ -304,15 +306,15 @@ def test_the_end_of_a_goal_is_a_record() -> None:
 
 def test_each_attempt_of_a_goal_is_a_record_of_its_own_and_the_first_keeps_its_id() -> None:
     ids = [
-        goal_outcome(Ending("g1", "ship", "failed", 1_793_536_800_000, attempt=attempt))["id"] for attempt in (1, 2, 3)
+        goal_outcome(GoalEnd("g1", "ship", "failed", 1_793_536_800_000, attempt=attempt))["id"] for attempt in (1, 2, 3)
     ]
     assert len(set(ids)) == 3
-    assert ids[0] == goal_outcome(Ending("g1", "ship", "failed", 1_793_536_800_000))["id"]
+    assert ids[0] == goal_outcome(GoalEnd("g1", "ship", "failed", 1_793_536_800_000))["id"]
 
 
 def test_the_same_end_of_the_same_wish_is_one_record_a_day() -> None:
-    one, other = (goal_outcome(Ending(name, "ship", "failed", 1_793_536_800_000)) for name in ("g1", "g2"))
-    later = goal_outcome(Ending("g3", "ship", "failed", 1_793_536_800_000 + 86_400_000))
-    well = goal_outcome(Ending("g4", "ship", "done", 1_793_536_800_000))
+    one, other = (goal_outcome(GoalEnd(name, "ship", "failed", 1_793_536_800_000)) for name in ("g1", "g2"))
+    later = goal_outcome(GoalEnd("g3", "ship", "failed", 1_793_536_800_000 + 86_400_000))
+    well = goal_outcome(GoalEnd("g4", "ship", "done", 1_793_536_800_000))
     assert one["id"] == other["id"]
     assert len({one["id"], later["id"], well["id"]}) == 3

@@ -67,7 +67,7 @@ def everything(folder: Path) -> tuple[list[str], list[str]]:
     """The lines of the log, and those of the archive, without tombstones; as whoever asks for them gets them."""
     with opened(folder) as memory:
         log = [record["id"] for record in memory.iter() if record["type"] != "_tombstone"]
-        return log, [record["id"] for path in archive_files(memory.places) for record in read_records(path)]
+        return log, [record["id"] for path in archive_files(memory.files) for record in read_records(path)]
 
 
 def survivors(folder: Path) -> set[str]:
@@ -137,7 +137,7 @@ def test_a_rewrite_that_is_killed_leaves_the_old_or_the_new_and_is_finished_by_t
     assert list(folder.rglob("*.new")) == []
     with opened(folder) as memory:
         assert memory.add({"type": "lesson", "title": "next"})["added"]
-        assert memory.places.lock.stat().st_size == 0
+        assert memory.files.lock.stat().st_size == 0
 
 
 @pytest.mark.parametrize("point", ["memory.once.before", *APPEND, "memory.once.after"])
@@ -193,7 +193,7 @@ def test_an_index_whose_maker_is_killed_is_made_by_the_next_one(folder: Path, po
         assert memory.index_state()["state"] == ("missing" if point == "memory.index.before" else "current")
         assert memory.get("secret")["title"] == "secret"
         assert memory.index_state()["state"] == "current"
-        assert not memory.places.new_index.exists()
+        assert not memory.files.new_index.exists()
 
 
 def gather(pipes: list[Connection], stored: dict[str, Any], count: int) -> None:
@@ -231,7 +231,7 @@ def check(memory: Memory, stored: dict[str, Any]) -> None:
     """Nothing that was acknowledged is lost or changed, no line has two writers, and nothing is archived twice."""
     found = memory.verify()
     assert (found["bad_lines"], found["archive"]["bad_lines"]) == (0, 0)
-    archived = [record for path in archive_files(memory.places) for record in read_records(path)]
+    archived = [record for path in archive_files(memory.files) for record in read_records(path)]
     names = [record["id"] for record in archived]
     assert len(names) == len(set(names))
     there = {record["id"]: record for record in [*archived, *memory.iter()]}

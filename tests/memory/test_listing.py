@@ -26,8 +26,8 @@ ARRIVAL_MS = 1_700_000_000_000
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
     memory = Memory(tmp_path / "state")
-    memory.places.log.parent.mkdir()
-    memory.places.log.write_bytes(b"".join(line_of({"title": "word", **each}, ARRIVAL_MS) for each in RECORDS))
+    memory.files.log.parent.mkdir()
+    memory.files.log.write_bytes(b"".join(line_of({"title": "word", **each}, ARRIVAL_MS) for each in RECORDS))
     yield memory
     memory.close()
 

@@ -41,17 +41,17 @@ def titles(memory: Memory) -> list[Any]:
 
 
 def kinds(memory: Memory) -> list[str]:
-    return [line.kind for line in iter_lines(memory.places.log)]
+    return [line.kind for line in iter_lines(memory.files.log)]
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
 @pytest.mark.parametrize("point", ["memory.write.before", "memory.write.some", "memory.write.after"])
 def test_a_write_that_fails_stores_nothing(memory: Memory, point: str, number: int) -> None:
     memory.add(STORED)
-    before = memory.places.log.read_bytes()
+    before = memory.files.log.read_bytes()
     with armed(point, failing(number)), pytest.raises((Unavailable, Damaged)):
         memory.add(OTHER)
-    assert memory.places.log.read_bytes() == before
+    assert memory.files.log.read_bytes() == before
     assert memory.add(OTHER)["added"]
     assert kinds(memory) == ["checked", "checked"]
 
@@ -66,7 +66,7 @@ def test_an_interrupt_leaves_the_lock_free_and_the_file_sound(memory: Memory, po
     memory.add(STORED)
     with armed(point, interrupt), pytest.raises(KeyboardInterrupt):
         memory.add(OTHER)
-    log = Log(memory.places, wait_s=0)
+    log = Log(memory.files, wait_s=0)
     log.append([])
     log.close()
     memory.add({"type": "lesson", "title": "next"})
@@ -101,7 +101,7 @@ def test_writing_goes_on_when_the_disk_has_room_again(tmp_path: Path) -> None:
 def test_after_a_failed_flush_everybody_refuses_to_append_until_the_log_was_rewritten(memory: Memory) -> None:
     memory.add(STORED)
     ours, theirs = children.context().Pipe()
-    other = children.start(jobs.append_when_told, memory.places.log.parent, theirs)
+    other = children.start(jobs.append_when_told, memory.files.log.parent, theirs)
     theirs.close()
     assert ours.recv() is True
     with armed("memory.flush.before", failing(errno.EIO)), pytest.raises(Damaged, match="verify --clear"):
@@ -110,7 +110,7 @@ def test_after_a_failed_flush_everybody_refuses_to_append_until_the_log_was_rewr
         with pytest.raises(Damaged, match=r"memory\.failed"):
             memory.add(OTHER)
         with pytest.raises(Damaged):
-            append_record(memory.places.log, OTHER)
+            append_record(memory.files.log, OTHER)
         with pytest.raises(Damaged):
             memory.compact()
     ours.send(None)
@@ -119,10 +119,10 @@ def test_after_a_failed_flush_everybody_refuses_to_append_until_the_log_was_rewr
     assert children.end_of(other) == 0
     assert memory.status()["failed"]
     assert memory.verify()["failed"]
-    inode = memory.places.log.stat().st_ino
+    inode = memory.files.log.stat().st_ino
     cleared = memory.verify(clear=True)
     assert (cleared["failed"], cleared["cleared"], cleared["bad_lines"]) == (False, True, 0)
-    assert memory.places.log.stat().st_ino != inode
+    assert memory.files.log.stat().st_ino != inode
     assert titles(memory)[::2] == ["stored", "other"]
     assert memory.add({"type": "lesson", "title": "next"})["added"]
     assert not memory.verify(clear=True)["cleared"]
@@ -142,11 +142,11 @@ def test_when_not_even_the_failure_can_be_written_down_this_process_still_refuse
         pytest.raises(Damaged, match="Other processes do not know"),
     ):
         memory.add(OTHER)
-    assert not memory.places.failed.exists()
+    assert not memory.files.failed.exists()
     with pytest.raises(Damaged):
-        append_record(memory.places.log, OTHER)
+        append_record(memory.files.log, OTHER)
     assert memory.verify(clear=True)["cleared"]
-    append_record(memory.places.log, {"title": "next"})
+    append_record(memory.files.log, {"title": "next"})
     assert titles(memory) == ["stored", "other", "next"]
 
 
@@ -185,16 +185,16 @@ for title in range(3):
 
 def test_a_lock_file_that_was_removed_is_made_anew(memory: Memory) -> None:
     memory.add(STORED)
-    memory.places.lock.unlink()
+    memory.files.lock.unlink()
     memory.add(OTHER)
-    assert memory.places.lock.exists()
-    with LogLock(memory.places.lock, wait_s=0), pytest.raises(Unavailable, match=f"process {os.getpid()} "):
-        Log(memory.places, wait_s=0).append([])
+    assert memory.files.lock.exists()
+    with LogLock(memory.files.lock, wait_s=0), pytest.raises(Unavailable, match=f"process {os.getpid()} "):
+        Log(memory.files, wait_s=0).append([])
 
 
 def test_a_rewrite_whose_lock_was_removed_leaves_the_log_as_it_is(memory: Memory) -> None:
     memory.add({**STORED, "id": "a"})
-    removed = armed("memory.draft.after", lambda: memory.places.lock.unlink(missing_ok=True))
+    removed = armed("memory.draft.after", lambda: memory.files.lock.unlink(missing_ok=True))
     with removed, pytest.raises(Conflict, match="lock was removed"):
         memory.forget("a")
     assert kinds(memory) == ["checked", "checked"]
@@ -218,15 +218,15 @@ def test_who_holds_the_lock_for_too_long_is_named_and_a_dead_one_holds_nothing(t
 
 def test_a_child_that_was_forked_under_the_lock_neither_holds_nor_frees_it(memory: Memory) -> None:
     memory.add(STORED)
-    with LogLock(memory.places.lock) as lock:
+    with LogLock(memory.files.lock) as lock:
         pid = os.fork()
         if pid == 0:
             lock.__exit__(None, None, None)
             os._exit(0)
         assert os.waitpid(pid, 0)[1] == 0
         with pytest.raises(Unavailable):
-            Log(memory.places, wait_s=0).append([])
-    Log(memory.places, wait_s=0).append([])
+            Log(memory.files, wait_s=0).append([])
+    Log(memory.files, wait_s=0).append([])
 
 
 @pytest.mark.parametrize("name", ["memory.jsonl", "memory.jsonl.lock", "memory.failed", "memory.jsonl.new"])
@@ -296,10 +296,10 @@ def test_where_one_may_not_write_one_is_told_and_may_still_read(tmp_path: Path, 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 def test_a_rewrite_by_root_does_not_take_the_log_from_its_owner(memory: Memory) -> None:
     memory.add({**STORED, "id": "a"})
-    os.chown(memory.places.log, jobs.NOBODY, jobs.NOBODY)
-    memory.places.log.chmod(0o640)
+    os.chown(memory.files.log, jobs.NOBODY, jobs.NOBODY)
+    memory.files.log.chmod(0o640)
     memory.forget("a")
-    found = memory.places.log.stat()
+    found = memory.files.log.stat()
     assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (jobs.NOBODY, jobs.NOBODY, 0o640)
 
 
@@ -312,8 +312,8 @@ def test_a_creator_that_dies_leaves_the_flush_of_the_folder_to_the_next_one(tmp_
 
 def test_a_record_that_lacked_only_its_line_end_is_known_as_a_duplicate(memory: Memory) -> None:
     first = memory.add(STORED)
-    os.truncate(memory.places.log, memory.places.log.stat().st_size - 1)
-    other = Memory(memory.places.log.parent)
+    os.truncate(memory.files.log, memory.files.log.stat().st_size - 1)
+    other = Memory(memory.files.log.parent)
     assert other.add(STORED)["existing_id"] == first["id"]
     assert memory.add(STORED)["existing_id"] == first["id"]
     other.close()
@@ -339,7 +339,7 @@ def test_the_folder_of_a_memory_stays_the_same_when_the_process_moves(
 
 def test_a_log_that_was_removed_is_made_anew(memory: Memory) -> None:
     memory.add(STORED)
-    shutil.rmtree(memory.places.log.parent)
+    shutil.rmtree(memory.files.log.parent)
     memory.add(OTHER)
     assert titles(memory) == ["other"]
 

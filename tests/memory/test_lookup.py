@@ -23,14 +23,14 @@ DAY = 86_400_000
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
     memory = Memory(tmp_path / "state")
-    memory.places.log.parent.mkdir()
+    memory.files.log.parent.mkdir()
     yield memory
     memory.close()
 
 
 def put(memory: Memory, *records: JsonObject) -> None:
     """Write records as somebody might have, without a flush for each."""
-    with memory.places.log.open("ab") as file:
+    with memory.files.log.open("ab") as file:
         file.writelines(line_of(record, NOW) for record in records)
 
 
@@ -186,7 +186,7 @@ def test_the_boundary_of_retention_is_included(memory: Memory) -> None:
 
 def test_what_has_no_date_counts_by_its_arrival_and_without_one_is_never_too_old(memory: Memory) -> None:
     put(memory, {"id": "arrived", "fingerprint": "f", "timestamp": "soon"})
-    with memory.places.log.open("ab") as file:
+    with memory.files.log.open("ab") as file:
         file.write(b'{"id":"by hand","fingerprint":"f"}\n')
     assert ids(ask(memory, fingerprint="f")) == ["arrived", "by hand"]
     assert ids(ask(memory, fingerprint="f", now_ms=NOW + 91 * DAY)) == ["by hand"]
@@ -204,7 +204,7 @@ def test_a_tombstone_hides_its_target_wherever_it_is_looked_for(memory: Memory) 
         memory, {"id": "gone-away", "fingerprint": "f", "title": "x"}, {"id": "stays", "fingerprint": "f", "title": "x"}
     )
     assert memory.get("gone-a")["id"] == "gone-away"
-    append_record(memory.places.log, {"type": "_tombstone", "target": "gone-away"})
+    append_record(memory.files.log, {"type": "_tombstone", "target": "gone-away"})
     assert ids(ask(memory, fingerprint="f")) == ids(find(memory, "x")) == ids(ask(memory, text="x")) == ["stays"]
     for name in ("gone-away", "gone-a"):
         with pytest.raises(NotFound):
@@ -238,7 +238,7 @@ def test_a_fingerprint_may_be_a_list(memory: Memory) -> None:
 
 def test_the_first_of_very_many_with_one_fingerprint_are_exact(memory: Memory) -> None:
     count = 30_000
-    with memory.places.log.open("wb") as file:
+    with memory.files.log.open("wb") as file:
         for number in range(count):
             record = {
                 "id": f"{number * 7919 % count:06}",
@@ -357,7 +357,7 @@ def test_a_record_is_found_by_its_id_or_by_the_beginning_that_only_it_has(memory
             memory.get(name)
     with pytest.raises(Conflict, match="Several"):
         memory.get("abcdef")
-    append_record(memory.places.log, {"type": "_tombstone", "target": "abcdef-2"})
+    append_record(memory.files.log, {"type": "_tombstone", "target": "abcdef-2"})
     assert memory.get("abcdef")["title"] == "new"
 
 

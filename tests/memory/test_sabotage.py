@@ -34,16 +34,16 @@ def titles(memory: Memory) -> list[Any]:
 @pytest.mark.parametrize("other", [None, b"half of what another one writes"])
 def test_a_draft_that_was_taken_away_replaces_nothing(memory: Memory, other: bytes | None) -> None:
     memory.add_many([{**OLD, "title": "old"}, {"type": "fact", "title": "new"}])
-    before = memory.places.log.read_bytes()
+    before = memory.files.log.read_bytes()
 
     def take_away() -> None:
-        memory.places.new.unlink()
+        memory.files.new.unlink()
         if other is not None:
-            memory.places.new.write_bytes(other)
+            memory.files.new.write_bytes(other)
 
     with armed("memory.swap.before", take_away), pytest.raises(Conflict, match="was removed or replaced"):
         memory.compact()
-    assert memory.places.log.read_bytes() == before
+    assert memory.files.log.read_bytes() == before
 
 
 def test_what_is_forgotten_and_still_in_the_file_can_be_added_again(memory: Memory) -> None:
@@ -56,7 +56,7 @@ def test_what_is_forgotten_and_still_in_the_file_can_be_added_again(memory: Memo
         memory.forget(name)
     with pytest.raises(NotFound):
         memory.get(name)
-    for other in (memory, Memory(memory.places.log.parent)):
+    for other in (memory, Memory(memory.files.log.parent)):
         answer = other.add({"type": "fact", "title": "gone"})
         assert answer["added"] == (other is memory)
     memory.compact()
@@ -69,7 +69,7 @@ def test_a_value_of_a_damaged_record_is_not_taken_for_a_record(memory: Memory) -
     summed = inner[:-1].encode()
     forged = {**json.loads(inner), "_c": f"{crc32(summed):08x}"}
     memory.add({"type": "fact", "title": "harmless", "metadata": forged})
-    memory.places.log.write_bytes(memory.places.log.read_bytes().replace(b"harmless", b"harmlest"))
+    memory.files.log.write_bytes(memory.files.log.read_bytes().replace(b"harmless", b"harmlest"))
     assert memory.repair()["recovered"] == 0
     assert titles(memory) == ["victim"]
     assert memory.get(victim)["title"] == "victim"
@@ -85,7 +85,7 @@ def test_an_archive_that_may_not_be_read_is_not_taken_for_empty(memory: Memory, 
     memory.compact()
     for path in (tmp_path, *tmp_path.rglob("*")):
         os.chown(path, 65534, 65534)
-    os.chown(memory.places.archive, 0, 0)
+    os.chown(memory.files.archive, 0, 0)
     tmp_path.parent.chmod(0o755)
     tmp_path.parent.parent.chmod(0o755)
     os.seteuid(65534)
@@ -100,8 +100,8 @@ def test_an_archive_that_may_not_be_read_is_not_taken_for_empty(memory: Memory, 
 
 def test_a_link_that_leads_nowhere_is_no_archive(memory: Memory) -> None:
     memory.add({"type": "fact", "title": "x"})
-    memory.places.archive.mkdir()
-    (memory.places.archive / "2001.jsonl").symlink_to("nowhere")
+    memory.files.archive.mkdir()
+    (memory.files.archive / "2001.jsonl").symlink_to("nowhere")
     assert memory.status()["archive_bytes"] == 0
     assert len(list(memory.export(archive=True))) == 1
 
@@ -109,17 +109,17 @@ def test_a_link_that_leads_nowhere_is_no_archive(memory: Memory) -> None:
 @pytest.mark.parametrize("with_index", [True, False])
 def test_one_line_with_an_old_arrival_ends_no_search_for_duplicates(memory: Memory, with_index: bool) -> None:
     memory.add({"type": "fact", "title": "same"})
-    with memory.places.log.open("ab") as file:
+    with memory.files.log.open("ab") as file:
         file.write(line_of({"type": "fact", "title": "other"}, now_ms() - 3 * WINDOW_MS))
     if with_index:
         memory.rebuild()
-    assert not Memory(memory.places.log.parent).add({"type": "fact", "title": "same"})["added"]
+    assert not Memory(memory.files.log.parent).add({"type": "fact", "title": "same"})["added"]
 
 
 def test_a_line_that_is_nested_too_deeply_stops_nobody(memory: Memory) -> None:
     memory.add({"type": "fact", "title": "x"})
     deep = '{"id":"deep","type":"fact","timestamp":"2020-01-01","metadata":{"a":' + "[" * 400 + "]" * 400 + "}}"
-    with memory.places.log.open("ab") as file:
+    with memory.files.log.open("ab") as file:
         file.write(deep.encode() + b"\n")
     assert titles(memory) == ["x"]
     assert memory.verify()["bad_lines"] == 1
@@ -157,15 +157,15 @@ def test_a_line_without_a_sum_that_is_edited_in_place_is_found_by_what_it_says_n
     memory: Memory, is_appended_to: bool, is_another: bool
 ) -> None:
     memory.add({"type": "fact", "title": "first"})
-    with memory.places.log.open("ab") as file:
+    with memory.files.log.open("ab") as file:
         file.write(BY_HAND % b"before")
     memory.add({"type": "fact", "title": "x" * 5000})
     memory.rebuild()
     assert [each["record"]["id"] for each in memory.search("before")["matches"]] == ["by hand"]
-    edit_in_place(memory.places.log, b"before", b"behind")
+    edit_in_place(memory.files.log, b"before", b"behind")
     if is_appended_to:
         memory.add({"type": "fact", "title": "last"})
-    asked = Memory(memory.places.log.parent) if is_another else memory
+    asked = Memory(memory.files.log.parent) if is_another else memory
     assert [each["record"]["id"] for each in asked.search("behind")["matches"]] == ["by hand"]
     assert asked.search("before")["matches"] == []
 
@@ -173,10 +173,10 @@ def test_a_line_without_a_sum_that_is_edited_in_place_is_found_by_what_it_says_n
 def test_a_line_that_is_mended_in_place_is_found_again(memory: Memory) -> None:
     memory.add({"type": "fact", "title": "a harmless one"})
     memory.add({"type": "fact", "title": "x" * 5000})
-    edit_in_place(memory.places.log, b"harmless", b"harmlest")
+    edit_in_place(memory.files.log, b"harmless", b"harmlest")
     memory.rebuild()
     assert memory.search("harmless")["matches"] == []
-    edit_in_place(memory.places.log, b"harmlest", b"harmless")
+    edit_in_place(memory.files.log, b"harmlest", b"harmless")
     assert len(memory.search("harmless")["matches"]) == 1
 
 
@@ -196,11 +196,11 @@ def test_a_record_that_claims_to_be_of_the_far_future_blocks_nobody(
     memory.add({"type": "fact", "title": "other"})
     if not is_first:
         memory.add({"type": "fact", "title": "same"})
-    with memory.places.log.open("ab") as file:
+    with memory.files.log.open("ab") as file:
         file.write(of_the_future)
     if with_index:
         memory.rebuild()
-    for other in (memory, Memory(memory.places.log.parent)):
+    for other in (memory, Memory(memory.files.log.parent)):
         assert other.add({"type": "fact", "title": "same"})["added"] == (is_first and other is memory)
 
 
@@ -214,7 +214,7 @@ def test_what_is_added_behind_a_tombstone_of_its_id_is_found_before_and_after_co
     with armed("memory.draft.before", fail), pytest.raises(Conflict, match="is forgotten and no longer found"):
         memory.forget("again")
     assert found(memory) == []
-    with memory.places.log.open("ab") as log:  # as another program does it
+    with memory.files.log.open("ab") as log:  # as another program does it
         log.write(line_of({"id": "again", "type": "fact", "title": "new words", "paths": ["a.py"]}, now_ms()))
     expected = ["new words"]
     assert found(memory) == expected
@@ -271,7 +271,7 @@ def test_an_index_that_is_removed_while_it_is_made_ends_a_rebuild_by_a_sentence_
     memory.add({"type": "fact", "title": "words"})
 
     def take_away() -> None:
-        memory.places.new_index.unlink()
+        memory.files.new_index.unlink()
 
     with armed("memory.index.before", take_away):
         with pytest.raises(Unavailable, match=r"memory\.idx\.new was removed"):

@@ -47,8 +47,8 @@ def ids(memory: Memory) -> list[str]:
 
 @pytest.mark.parametrize("raw", [False, True])
 def test_what_is_exported_and_imported_is_the_same(memory: Memory, other: Memory, raw: bool) -> None:
-    memory.places.log.parent.mkdir()
-    memory.places.log.write_bytes(old_and_new(40))
+    memory.files.log.parent.mkdir()
+    memory.files.log.write_bytes(old_and_new(40))
     memory.compact(now_ms=NOW_MS)
     memory.add({"type": "lesson", "title": "\u2028 é \0", "links": ["https://x"]})
     exported = b"".join(memory.export(raw=raw, archive=True))
@@ -64,16 +64,16 @@ def test_an_export_has_our_keys_only_when_it_is_raw(memory: Memory) -> None:
     memory.add(record_of("a"))
     [plain] = memory.export()
     assert plain == orjson.dumps({**record_of("a"), "v": 1}) + b"\n"
-    assert list(memory.export(raw=True)) == [memory.places.log.read_bytes()]
+    assert list(memory.export(raw=True)) == [memory.files.log.read_bytes()]
 
 
 def test_an_export_leaves_out_what_is_damaged_or_to_be_forgotten(memory: Memory) -> None:
     memory.add(record_of("a"))
     memory.add(record_of("b"))
-    memory.places.archive.mkdir()
-    (memory.places.archive / "2024.jsonl").write_bytes(line_of(record_of("a"), 1) + line_of(record_of("c"), 1))
-    append_record(memory.places.log, {"type": "_tombstone", "target": "a"})
-    with memory.places.log.open("ab") as log:
+    memory.files.archive.mkdir()
+    (memory.files.archive / "2024.jsonl").write_bytes(line_of(record_of("a"), 1) + line_of(record_of("c"), 1))
+    append_record(memory.files.log, {"type": "_tombstone", "target": "a"})
+    with memory.files.log.open("ab") as log:
         log.write(b"junk\n" + b"x" * (3 << 20) + b"\n" + json_of("d") + b'{"id":"unfini')
     assert [orjson.loads(line)["id"] for line in memory.export(archive=True)] == ["c", "b", "d"]
     assert [orjson.loads(line)["id"] for line in memory.export()] == ["b", "d"]
@@ -95,13 +95,13 @@ def test_what_was_forgotten_elsewhere_is_forgotten_by_an_import(memory: Memory, 
     put_away(other, "b")
     memory.forget("a")
     memory.forget("b")
-    log = memory.places.log.read_bytes()
+    log = memory.files.log.read_bytes()
     assert other.import_lines([log, json_of("a")]) == {**NOTHING, "forgotten": 4}
-    everything = b"".join(path.read_bytes() for path in other.places.log.parent.rglob("*.jsonl"))
+    everything = b"".join(path.read_bytes() for path in other.files.log.parent.rglob("*.jsonl"))
     assert (ids(other), everything.count(b'"id":"a"'), everything.count(b'"id":"b"')) == ([], 0, 0)
-    again = other.places.log.read_bytes()
+    again = other.files.log.read_bytes()
     assert other.import_lines([log]) == NOTHING
-    assert other.places.log.read_bytes() == again, "a tombstone is stored once"
+    assert other.files.log.read_bytes() == again, "a tombstone is stored once"
 
 
 @pytest.mark.parametrize("point", ["memory.write.before", "memory.draft.before", "memory.swap.before"])
@@ -111,7 +111,7 @@ def test_an_import_that_dies_while_it_forgets_is_finished_by_the_next_one(
     for each in (memory, other):
         each.import_lines([json_of("a", "b")])
     memory.forget("a")
-    log = memory.places.log.read_bytes()
+    log = memory.files.log.read_bytes()
 
     def die() -> None:
         raise SystemExit(point)
@@ -121,20 +121,20 @@ def test_an_import_that_dies_while_it_forgets_is_finished_by_the_next_one(
     other.import_lines([log])
     other.compact()
     assert ids(other) == ["b"]
-    assert b'"id":"a"' not in other.places.log.read_bytes()
+    assert b'"id":"a"' not in other.files.log.read_bytes()
 
 
 def put_away(memory: Memory, name: str) -> None:
     """Move a record into the archive, as an older compaction did."""
-    memory.places.archive.mkdir()
-    (memory.places.archive / "2024.jsonl").write_bytes(line_of(record_of(name), 1))
+    memory.files.archive.mkdir()
+    (memory.files.archive / "2024.jsonl").write_bytes(line_of(record_of(name), 1))
 
 
 def test_nothing_is_exported_from_what_is_not_there(memory: Memory) -> None:
     assert list(memory.export(archive=True)) == []
     assert memory.import_lines([]) == NOTHING
     assert memory.import_lines([b"\n \n"])["bad_lines"] == 0
-    assert not memory.places.log.exists()
+    assert not memory.files.log.exists()
 
 
 def test_an_id_that_is_there_already_is_skipped_wherever_it_is(memory: Memory) -> None:
@@ -195,7 +195,7 @@ def test_an_endless_input_is_stored_as_it_comes_in_little_memory(memory: Memory)
 def test_what_another_one_adds_in_the_meantime_is_not_added_twice(memory: Memory) -> None:
     def chunks() -> Iterator[bytes]:
         yield json_of(*(str(number) for number in range(600)))
-        append_record(memory.places.log, {"id": "rival", "type": "lesson"})
+        append_record(memory.files.log, {"id": "rival", "type": "lesson"})
         yield json_of("rival", "last")
 
     answer = memory.import_lines(chunks())

@@ -42,7 +42,7 @@ def test_an_update_supersedes_and_takes_over_what_is_not_given(memory: Memory) -
     stored = memory.get(second["id"])
     assert (stored["type"], stored["paths"], stored["key"]) == ("fact", ["deploy.yml"], "window")
     assert memory.get(first["id"])["title"] == "Deploys are on Mondays", "it can still be looked at"
-    assert len(read_records(memory.places.log)) == 2
+    assert len(read_records(memory.files.log)) == 2
     assert memory.update("window", {"paths": None})["added"]
     assert memory.related(paths=["deploy.yml"])["matches"] == []
 
@@ -57,15 +57,15 @@ def test_answers_about_superseded_records_are_equal_without_an_index(memory: Mem
 
 def write(memory: Memory, *records: dict[str, Any]) -> None:
     """Append lines as another program does it, which may say what we refuse."""
-    memory.places.log.parent.mkdir(exist_ok=True)
-    with memory.places.log.open("ab") as file:
+    memory.files.log.parent.mkdir(exist_ok=True)
+    with memory.files.log.open("ab") as file:
         file.writelines(line_of(record, now_ms()) for record in records)
 
 
 def without_index(memory: Memory) -> None:
     memory.close()
-    memory.places.index.unlink(missing_ok=True)
-    memory.places.index.mkdir()
+    memory.files.index.unlink(missing_ok=True)
+    memory.files.index.mkdir()
 
 
 @pytest.mark.parametrize("has_index", [True, False], ids=["index", "no index"])
@@ -102,11 +102,11 @@ def test_a_record_is_updated_by_its_id_which_stays_the_key(memory: Memory) -> No
 
 def test_an_update_that_changes_nothing_stores_nothing(memory: Memory) -> None:
     first = memory.update("window", FACT)["id"]
-    size = memory.places.log.stat().st_size
+    size = memory.files.log.stat().st_size
     unchanged = {"added": False, "reason": "unchanged", "existing_id": first}
     assert memory.update("window", FACT) == memory.update("window", {}) == unchanged
     assert memory.update("window", {"title": FACT["title"], "severity": None}) == unchanged
-    assert memory.places.log.stat().st_size == size
+    assert memory.files.log.stat().st_size == size
 
 
 @pytest.mark.parametrize(
@@ -127,14 +127,14 @@ def test_an_update_that_changes_nothing_stores_nothing(memory: Memory) -> None:
 def test_what_cannot_be_an_update_is_refused(memory: Memory, key: Any, changes: Any, named: str) -> None:
     with pytest.raises(Invalid, match=named):
         memory.update(key, changes)
-    assert not memory.places.log.exists()
+    assert not memory.files.log.exists()
 
 
 def test_what_is_superseded_is_no_duplicate(memory: Memory) -> None:
     first = memory.add(FACT)["id"]
     memory.update(first, {"title": "Deploys are on Tuesdays"})
     assert memory.add(FACT)["added"]
-    other = Memory(memory.places.log.parent)
+    other = Memory(memory.files.log.parent)
     assert not other.add(FACT)["added"]
     other.close()
 
@@ -142,15 +142,15 @@ def test_what_is_superseded_is_no_duplicate(memory: Memory) -> None:
 def test_compaction_archives_what_is_superseded_and_only_that(memory: Memory) -> None:
     old = memory.update("window", {**FACT, "metadata": {"pinned": True}})["id"]
     new = memory.update("window", {"title": "Deploys are on Tuesdays"})["id"]
-    log = memory.places.log.read_bytes()
+    log = memory.files.log.read_bytes()
     planned = memory.compact(dry_run=True)
-    assert memory.places.log.read_bytes() == log
+    assert memory.files.log.read_bytes() == log
     assert sorted(path.name for path in log_folder(memory)) == ["memory.idx.lock", "memory.idx.sqlite", *LOG]
     assert memory.compact() == planned
     assert (planned["kept"], planned["archived"]) == (1, 1)
-    assert planned["bytes_after"] == memory.places.log.stat().st_size
+    assert planned["bytes_after"] == memory.files.log.stat().st_size
     assert [record["id"] for record in memory.iter()] == [new]
-    assert [record["id"] for path in archive_files(memory.places) for record in read_records(path)] == [old]
+    assert [record["id"] for path in archive_files(memory.files) for record in read_records(path)] == [old]
     assert memory.update("window", {"title": "Never"})["superseded"] == [new]
 
 
@@ -158,12 +158,12 @@ LOG = ["memory.jsonl", "memory.jsonl.lock"]
 
 
 def log_folder(memory: Memory) -> list[Path]:
-    return list(memory.places.log.parent.iterdir())
+    return list(memory.files.log.parent.iterdir())
 
 
 def test_a_dry_run_counts_what_is_old_and_what_is_to_be_forgotten(memory: Memory) -> None:
-    memory.places.log.parent.mkdir()
-    memory.places.log.write_bytes(jobs.old_and_new(20))
+    memory.files.log.parent.mkdir()
+    memory.files.log.write_bytes(jobs.old_and_new(20))
     planned = memory.compact(now_ms=jobs.NOW_MS, dry_run=True)
     assert planned["archived"] == 5
     assert [path.name for path in log_folder(memory)] == ["memory.jsonl"], "it takes no lock and makes nothing"
@@ -184,9 +184,9 @@ async def update_on(folder: Path, who: int) -> None:
 
 def test_processes_that_update_one_key_lose_no_update(memory: Memory) -> None:
     memory.update("window", FACT)
-    started = [children.start(update_on, memory.places.log.parent, who) for who in range(3)]
+    started = [children.start(update_on, memory.files.log.parent, who) for who in range(3)]
     assert [children.end_of(child) for child in started] == [0] * 3
-    records = read_records(memory.places.log)
+    records = read_records(memory.files.log)
     assert len(records) == 16
     superseded = [name for record in records for name in record.get("supersedes", [])]
     assert superseded == [record["id"] for record in records[:-1]], "each one supersedes the one before"
@@ -209,7 +209,7 @@ def test_an_update_that_fails_leaves_the_old_or_the_new_and_can_be_repeated(memo
     assert found(memory) in ([["Deploys are on Mondays"]] * 4, [["Deploys are on Tuesdays"]] * 4)
     memory.update("window", {"title": "Deploys are on Tuesdays"})
     assert found(memory) == [["Deploys are on Tuesdays"]] * 4
-    assert len(read_records(memory.places.log)) == 2
+    assert len(read_records(memory.files.log)) == 2
     assert memory.get(first)["title"] == "Deploys are on Mondays"
 
 
@@ -221,7 +221,7 @@ async def update_once(folder: Path) -> None:
 @pytest.mark.parametrize("point", ["memory.write.before", "memory.write.after", "memory.flush.after"])
 def test_an_update_that_is_killed_leaves_the_old_or_the_new(memory: Memory, point: str) -> None:
     memory.update("window", FACT)
-    children.run_until(point, update_once, memory.places.log.parent)
+    children.run_until(point, update_once, memory.files.log.parent)
     is_there = point != "memory.write.before"
     assert found(memory) == [["Deploys are on Tuesdays" if is_there else "Deploys are on Mondays"]] * 4
     assert memory.update("window", {"title": "Deploys are on Tuesdays"})["added"] is not is_there

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.memory.index.words import asked_terms, terms_of
+from perdure.memory.index.words import terms_of, terms_of_query
 from perdure.memory.log.lines import line_of
 from perdure.memory.log.log import now_ms
 from perdure.memory.memory import Memory
@@ -30,8 +30,8 @@ RECORDS: list[JsonObject] = [
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
     memory = Memory(tmp_path / "state")
-    memory.places.log.parent.mkdir()
-    memory.places.log.write_bytes(b"".join(line_of({"type": "lesson", **each}, now_ms()) for each in RECORDS))
+    memory.files.log.parent.mkdir()
+    memory.files.log.write_bytes(b"".join(line_of({"type": "lesson", **each}, now_ms()) for each in RECORDS))
     yield memory
     memory.close()
 
@@ -83,11 +83,11 @@ def answers(memory: Memory) -> list[Any]:
 
 def test_answers_are_equal_with_and_without_an_index(memory: Memory, tmp_path: Path) -> None:
     expected = answers(memory)
-    memory.places.index.unlink()
+    memory.files.index.unlink()
     assert answers(memory) == expected
     other = tmp_path / "other"
     other.mkdir()
-    shutil.copy(memory.places.log, other)
+    shutil.copy(memory.files.log, other)
     (other / "memory.idx.sqlite").mkdir()  # no index can be made there
     remaining_ranges = Memory(other)
     assert answers(remaining_ranges) == expected
@@ -98,7 +98,7 @@ def test_answers_are_equal_with_and_without_an_index(memory: Memory, tmp_path: P
 def make_old(memory: Memory) -> None:
     """Turn the index into one of the version before, whose words were not stemmed; it looks untouched."""
     memory.close()
-    with sqlite3.connect(memory.places.index) as connection:
+    with sqlite3.connect(memory.files.index) as connection:
         [stamp] = connection.execute("SELECT stamp FROM noted").fetchone()
         connection.execute("INSERT INTO texts (texts) VALUES ('delete-all')")
         texts = ((n << 8 | 3, record["title"].lower()) for n, record in enumerate(RECORDS, 1))
@@ -106,22 +106,22 @@ def make_old(memory: Memory) -> None:
         connection.execute("DROP TABLE IF EXISTS superseded")
         connection.execute("PRAGMA user_version = 3")
     connection.close()
-    os.utime(memory.places.index, ns=(stamp, stamp))
+    os.utime(memory.files.index, ns=(stamp, stamp))
 
 
 def test_the_index_of_an_older_version_is_made_anew_once_and_the_log_stays(memory: Memory) -> None:
     expected = answers(memory)
-    log = memory.places.log.read_bytes()
+    log = memory.files.log.read_bytes()
     make_old(memory)
-    old = memory.places.index.stat().st_ino
+    old = memory.files.index.stat().st_ino
     assert answers(memory) == expected
-    made = memory.places.index.stat().st_ino
+    made = memory.files.index.stat().st_ino
     assert made != old
     assert memory.index_state()["state"] == "current"
     assert not memory.add({"id": "cache", "type": "lesson", **RECORDS[0]})["added"]
     assert answers(memory) == expected
-    assert memory.places.index.stat().st_ino == made
-    assert memory.places.log.read_bytes() == log
+    assert memory.files.index.stat().st_ino == made
+    assert memory.files.log.read_bytes() == log
 
 
 eastern = st.text(alphabet="购物车缓存了旧价格カートの価が古いガ장바구니의 가격이aé1 -", max_size=12)
@@ -130,12 +130,12 @@ eastern = st.text(alphabet="购物车缓存了旧价格カートの価が古い�
 @given(eastern, eastern)
 def test_every_part_of_a_text_is_found_in_it(before: str, part: str) -> None:
     terms = terms_of({"title": f"{before} {part}", "summary": before})
-    assert set(asked_terms(part, 64)) <= set(terms)
-    assert set(asked_terms(before, 64)) <= set(terms)
+    assert set(terms_of_query(part, 64)) <= set(terms)
+    assert set(terms_of_query(before, 64)) <= set(terms)
 
 
 @given(st.text(alphabet="购物车缓存了旧价格", min_size=1, max_size=20), st.data())
 def test_every_slice_of_chinese_is_found(text: str, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(text) - 1))
     end = data.draw(st.integers(start + 1, len(text)))
-    assert set(asked_terms(text[start:end], 64)) <= set(terms_of({"title": f"x{text}y"}))
+    assert set(terms_of_query(text[start:end], 64)) <= set(terms_of({"title": f"x{text}y"}))

@@ -85,7 +85,7 @@ class Builder:
 
         With `engine`, that engine leads the session from this answer on.
 
-        Raises: NotFound; Invalid when the answer does not fit; Conflict, with what is there now as `current`.
+        Raises: NotFound; Invalid when the answer does not fit; Conflict, with the present session as `current`.
         """
         body = {"answer": answer} | _engine(engine)
         return cast("NextTurn", await self._post(_path(session_id, "answer"), body, revision, key))

@@ -1,4 +1,4 @@
-"""The memory: an append-only log of records, its derived index, and what is found with it.
+"""The memory: an append-only log of records, its derived index, and queries.
 
 `memory.jsonl` is the truth; everything else is derived from it and may be deleted. This folder imports only
 `perdure.settings`, `perdure.failpoints` and `perdure.errors`, and `tools` the kernel; it needs no database, no network

@@ -1,4 +1,4 @@
-"""Appending single records to a log as they are given, without a `Memory`."""
+"""Appends single records to a log, unchanged, without a `Memory`."""
 
 import os
 from collections import OrderedDict
@@ -15,12 +15,12 @@ from perdure.memory.paths import MemoryFiles
 from perdure.memory.record import JsonObject, plain, require_printable
 
 _MOST_LOGS = 8
-_known: "OrderedDict[Path, TakenIds]" = OrderedDict()
+_taken_by_log: "OrderedDict[Path, TakenIds]" = OrderedDict()
 """The ids of the logs that this process appended to last, so that a loop of appends reads a log once."""
 
 
 def append_record(path: str | os.PathLike[str], record: Mapping[str, Any]) -> None:
-    """Store one record as it is given; it is on stable storage when the call returns.
+    """Store one record unchanged; it is on stable storage when the call returns.
 
     A record without an id is stored each time. A record with an id is stored once. A value that JSON does not have is
     stored as its text (`str`), except NaN and infinity.
@@ -42,26 +42,26 @@ def append_record(path: str | os.PathLike[str], record: Mapping[str, Any]) -> No
 
 
 def _append_new(log: Log, name: str, record: JsonObject, line: bytes) -> None:
-    taken = _taken_ids(log.places)
-    archived = in_archive(log.places, [name])
+    taken = _taken_ids(log.files)
+    archived = in_archive(log.files, [name])
 
     def choose(fd: int, size: int) -> Sequence[bytes]:
-        held = taken.find([name], fd, size, archived)
-        if name not in held:
+        holders = taken.find([name], fd, size, archived)
+        if name not in holders:
             return [line]
-        there = held[name]
-        if there is None or not is_equal(record, there):
-            raise id_conflict({0: name}, held)
+        stored = holders[name]
+        if stored is None or not is_equal(record, stored):
+            raise id_conflict({0: name}, holders)
         return []
 
     log.append_chosen(choose)
 
 
-def _taken_ids(places: MemoryFiles) -> TakenIds:
-    """Return what this process knows about the ids of a log; that of the least recent log is dropped."""
-    path = Path(os.path.abspath(places.log))
-    found = _known.pop(path, None) or TakenIds(MemoryFiles(path), IndexLookup(MemoryFiles(path)))
-    _known[path] = found
-    while len(_known) > _MOST_LOGS:
-        _known.popitem(last=False)
-    return found
+def _taken_ids(files: MemoryFiles) -> TakenIds:
+    """Return the cached ids of a log; those of the least recently used log are dropped."""
+    path = Path(os.path.abspath(files.log))
+    taken = _taken_by_log.pop(path, None) or TakenIds(MemoryFiles(path), IndexLookup(MemoryFiles(path)))
+    _taken_by_log[path] = taken
+    while len(_taken_by_log) > _MOST_LOGS:
+        _taken_by_log.popitem(last=False)
+    return taken

@@ -15,7 +15,7 @@ class _NewRecord(NamedTuple):
     line: bytes
     has_own_id: bool
     is_dated: bool
-    """Whether the time is one that the caller gave."""
+    """Whether the caller gave a timestamp."""
     key: bytes
 
 
@@ -40,7 +40,7 @@ class Batch:
         """Return the answers when everything was stored."""
         return [_added(new) for new in self.new_records]
 
-    def choose(self, held: Mapping[str, JsonObject | None], known: Mapping[bytes, str]) -> list[bytes]:
+    def choose(self, holders: Mapping[str, JsonObject | None], key_holders: Mapping[bytes, str]) -> list[bytes]:
         """Return the lines to write, given the records that hold the ids and the ids that hold the dedupe keys.
 
         A taken id without a record belongs to a forgotten record. The id is compared before the key: a caller that
@@ -48,42 +48,42 @@ class Batch:
 
         Raises: Conflict
         """
-        held, known = dict(held), dict(known)
+        holders, key_holders = dict(holders), dict(key_holders)
         chosen: list[bytes] = []
         conflicts: dict[int, str] = {}
         self.answers = []
         self.with_paths = {}
         for number, new in enumerate(self.new_records, 1):
             name = new.record["id"]
-            if new.has_own_id and name in held:
-                there = held[name]
-                if not self._skip_taken and (there is None or not is_same(new.record, there, is_dated=new.is_dated)):
+            if new.has_own_id and name in holders:
+                stored = holders[name]
+                if not self._skip_taken and (stored is None or not is_same(new.record, stored, is_dated=new.is_dated)):
                     conflicts[number if len(self.new_records) > 1 else 0] = name
-                elif there is not None and _lacks_paths(there, new.record):
+                elif stored is not None and _lacks_paths(stored, new.record):
                     self.with_paths[number - 1] = new.record
-                self.answers.append(_forgotten(name) if there is None else _duplicate(name))
-            elif new.key in known:
-                self.answers.append(_duplicate(known[new.key]))
+                self.answers.append(_forgotten(name) if stored is None else _duplicate(name))
+            elif new.key in key_holders:
+                self.answers.append(_duplicate(key_holders[new.key]))
             else:
-                held[name] = new.record
+                holders[name] = new.record
                 if new.key in self.keys:
-                    known[new.key] = name
+                    key_holders[new.key] = name
                 self.answers.append(_added(new))
                 chosen.append(new.line)
         if conflicts:
-            raise id_conflict(conflicts, held)
+            raise id_conflict(conflicts, holders)
         return chosen
 
 
 def _new(record: Mapping[str, Any], arrival_ms: int) -> _NewRecord:
-    found = normalised(record, arrival_ms)
+    stored = normalised(record, arrival_ms)
     has_own_id, is_dated = (record.get(key) is not None for key in ("id", "timestamp"))
-    return _NewRecord(found, line_of(found, arrival_ms), has_own_id, is_dated, dedupe_key(found))
+    return _NewRecord(stored, line_of(stored, arrival_ms), has_own_id, is_dated, dedupe_key(stored))
 
 
-def _lacks_paths(there: JsonObject, new: JsonObject) -> bool:
+def _lacks_paths(stored: JsonObject, new: JsonObject) -> bool:
     """Return whether a report was stored without paths, for example of a shallow clone, and now has some."""
-    return there.get("type") in INGESTED_TYPES and not there.get("paths") and bool(new.get("paths"))
+    return stored.get("type") in INGESTED_TYPES and not stored.get("paths") and bool(new.get("paths"))
 
 
 def _added(new: _NewRecord) -> JsonObject:

@@ -1,4 +1,4 @@
-"""Whether the caller of a write still waits for it: nothing is written after the caller has given up.
+"""Cancellation of writes: nothing is written after the caller has given up.
 
 A thread that waits for a lock cannot be interrupted, so it checks right before it writes.
 """
@@ -44,12 +44,12 @@ class Caller:
 
 
 CALLER: ContextVar[Caller | None] = ContextVar("perdure_memory_caller", default=None)
-"""The caller that this thread works for; None for a caller that never gives up."""
+"""The caller on whose behalf this thread writes; None for a caller that never gives up."""
 
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """Do a write for the caller of this thread.
+    """Run the block as a write of the caller of this thread.
 
     Raises: CallerGone
     """

@@ -34,7 +34,7 @@ from perdure.memory.log.verify import status, verify
 from perdure.memory.normalise import normalised
 from perdure.memory.paths import LOG_FILE, MemoryFiles
 from perdure.memory.query.filters import filter_of
-from perdure.memory.query.listing import listed
+from perdure.memory.query.listing import list_records
 from perdure.memory.query.parameters import RecordFilters, RelatedTo
 from perdure.memory.query.related import related as find_related
 from perdure.memory.query.related import related_query
@@ -44,9 +44,9 @@ from perdure.memory.record import JsonObject
 from perdure.memory.updating import complete, update
 
 _DAY_MS = 24 * 60 * 60 * 1000
-_SHORTEST_BEGINNING = 6
-_UNHURRIED_MS = 1000.0
-"""The time for records that must not be missing."""
+_SHORTEST_PREFIX = 6
+_LONG_BUDGET_MS = 1000.0
+"""The time budget of queries whose result must be complete."""
 _STEP_BYTES = 1 << 20
 """At most this many bytes are indexed by a call that only adds records."""
 
@@ -55,12 +55,12 @@ class Memory:
     """One memory. Threads may share it, and processes may use the same folder at the same time."""
 
     def __init__(self, folder: Path) -> None:
-        self.places = MemoryFiles(Path(os.path.abspath(folder)) / LOG_FILE)
-        self._log = Log(self.places)
-        self._index = Index(self.places)
-        self._keys = IndexLookup(self.places)
-        self._recent = RecentKeys(self.places.log, self._keys)
-        self._taken = TakenIds(self.places, self._keys)
+        self.files = MemoryFiles(Path(os.path.abspath(folder)) / LOG_FILE)
+        self._log = Log(self.files)
+        self._index = Index(self.files)
+        self._keys = IndexLookup(self.files)
+        self._recent = RecentKeys(self.files.log, self._keys)
+        self._taken = TakenIds(self.files, self._keys)
 
     def add(self, record: Mapping[str, Any], *, dedupe: bool = True) -> JsonObject:
         """Store a record unless a duplicate was stored within a day; return whether it was added, and its id.
@@ -70,15 +70,15 @@ class Memory:
         """
         return self.add_many([record], dedupe=dedupe)[0]
 
-    def ready(self, record: Mapping[str, Any]) -> JsonObject:
+    def prepare(self, record: Mapping[str, Any]) -> JsonObject:
         """Return the record as it would be stored, with its id.
 
         Raises: Invalid
         """
         arrival_ms = clock_ms()
-        found = normalised(record, arrival_ms)
-        line_of(found, arrival_ms)
-        return found
+        stored = normalised(record, arrival_ms)
+        line_of(stored, arrival_ms)
+        return stored
 
     def add_many(
         self, records: Sequence[Mapping[str, Any]], *, dedupe: bool = True, skip_taken: bool = False
@@ -97,13 +97,13 @@ class Memory:
             self._log.append([each.line for each in batch.new_records])
             return batch.all_added()
         self._prepare(batch)
-        archived = in_archive(self.places, batch.names)
+        archived = in_archive(self.files, batch.names)
 
         def choose(fd: int, size: int) -> Sequence[bytes]:
-            held = self._taken.find(batch.names, fd, size, archived)
+            holders = self._taken.find(batch.names, fd, size, archived)
             keys = batch.keys
-            known = self._recent.find(keys, fd, size, batch.arrival_ms - WINDOW_MS) if keys else {}
-            return batch.choose(held, known)
+            key_holders = self._recent.find(keys, fd, size, batch.arrival_ms - WINDOW_MS) if keys else {}
+            return batch.choose(holders, key_holders)
 
         self._log.append_chosen(choose)
         if max(self._recent.read_bytes, self._taken.read_bytes) > LONG_BYTES:
@@ -117,7 +117,7 @@ class Memory:
         """Update the index before the lock is taken, if much would have to be read under the lock."""
         if batch.names:
             with suppress(FileNotFoundError):
-                file = OpenFile(open_file(self.places.log, os.O_RDONLY))
+                file = OpenFile(open_file(self.files.log, os.O_RDONLY))
                 if self._taken.unread_bytes(file.fd) > _STEP_BYTES:
                     self._index.use(lambda _view: None)
 
@@ -128,7 +128,7 @@ class Memory:
         budget_ms: float = 50.0,
         retention_days: float = 90,
         now_ms: int | None = None,
-        **asked: Unpack[RelatedTo],
+        **criteria: Unpack[RelatedTo],
     ) -> JsonObject:
         """Find related records, sorted by severity, then newest first, then by overlap of paths, then by id.
 
@@ -144,7 +144,7 @@ class Memory:
         Raises: Invalid for a path that leads out of the repository; Unavailable; Denied; Damaged.
         """
         since_ms = int((clock_ms() if now_ms is None else now_ms) - days_of(retention_days) * _DAY_MS)
-        query = replace(related_query(**asked), limit=limit_of(limit), since_ms=since_ms)
+        query = replace(related_query(**criteria), limit=limit_of(limit), since_ms=since_ms)
         within_ms = budget_of(budget_ms)
         if query.is_empty:
             return _nothing()
@@ -155,7 +155,9 @@ class Memory:
 
         Raises: Invalid; Unavailable; Denied; Damaged.
         """
-        found = self.related(fingerprint=fingerprint, limit=limit, budget_ms=_UNHURRIED_MS, retention_days=LONGEST_DAYS)
+        found = self.related(
+            fingerprint=fingerprint, limit=limit, budget_ms=_LONG_BUDGET_MS, retention_days=LONGEST_DAYS
+        )
         records = [match["record"] for match in found["matches"]]
         return sorted(records, key=lambda record: (str(record.get("timestamp")), str(record.get("id"))))
 
@@ -174,16 +176,16 @@ class Memory:
 
         Raises: Invalid; Unavailable; Denied; Damaged.
         """
-        asked = SearchQuery(text_of(text, "text"), limit_of(limit), filter_of(**filters))
+        query = SearchQuery(text_of(text, "text"), limit_of(limit), filter_of(**filters))
         within_ms = budget_of(budget_ms)
-        return self._index.use(lambda view: find_text(view, asked, within_ms)) or _nothing()
+        return self._index.use(lambda view: find_text(view, query, within_ms)) or _nothing()
 
     def list(self, *, limit: int = 20, **filters: Unpack[RecordFilters]) -> JsonObject:
         """Return the newest records, and whether there are more; filters are type, source, repo, since and until.
 
         Raises: Invalid; Unavailable; Denied; Damaged.
         """
-        return listed(self.places, filter_of(**filters), limit_of(limit))
+        return list_records(self.files, filter_of(**filters), limit_of(limit))
 
     def update(self, key: str, changes: Mapping[str, Any]) -> JsonObject:
         """Store a record under a key: it supersedes the current one and copies the values that are not changed.
@@ -201,12 +203,12 @@ class Memory:
         Raises: Invalid; NotFound; Conflict when there are several; Unavailable; Denied; Damaged.
         """
         name = text_of(id, "id")
-        found = self._index.use(lambda view: _called(view, name)) or []
-        if not found:
+        records = self._index.use(lambda view: _with_id_or_prefix(view, name)) or []
+        if not records:
             raise NotFound(f"The memory has no record {id!r}.")
-        if len(found) > 1:
+        if len(records) > 1:
             raise Conflict(f"Several records have an id that begins with {id!r}; give more characters.")
-        return found[0]
+        return records[0]
 
     def rebuild(self) -> JsonObject:
         """Rebuild the index; return the number of records, the size in bytes and the seconds it took.
@@ -221,7 +223,7 @@ class Memory:
 
     def iter(self) -> Iterator[JsonObject]:
         """Yield all records that are not forgotten, oldest first."""
-        return map(orjson.loads, export(self.places))
+        return map(orjson.loads, export(self.files))
 
     def compact(self, *, retention_days: int = 90, now_ms: int | None = None, dry_run: bool = False) -> JsonObject:
         """Move old records to the archive; return the numbers kept, archived and forgotten, and the size of the log.
@@ -231,14 +233,14 @@ class Memory:
         Raises: Conflict while another process rewrites the log; Unavailable; Denied; Damaged.
         """
         answer = compaction.compact(self._log, retention_days=retention_days, now=now_ms, dry_run=dry_run)
-        return answer if dry_run else self._indexed(answer)
+        return answer if dry_run else self._update_index(answer)
 
     def forget(self, record_id: str) -> JsonObject:
         """Remove all records with an id from the log and the archive; return how many.
 
         Raises: NotFound; Conflict when another process rewrites the log for a minute; Unavailable; Denied; Damaged.
         """
-        return self._indexed(compaction.forget(self._log, text_of(record_id, "id")))
+        return self._update_index(compaction.forget(self._log, text_of(record_id, "id")))
 
     def verify(self, *, clear: bool = False) -> JsonObject:
         """Check every line; with `clear`, read the log from disk and allow appends again after a failed flush.
@@ -246,14 +248,14 @@ class Memory:
         Raises: Damaged when the disk cannot be read; Conflict; Unavailable; Denied.
         """
         answer = verify(self._log, clear=clear)
-        return self._indexed(answer) if clear else answer
+        return self._update_index(answer) if clear else answer
 
     def repair(self, *, accept: str | None = None) -> JsonObject:
         """Move damaged bytes into quarantine, or accept the altered line with an id as it is.
 
         Raises: NotFound; Conflict; Unavailable; Denied; Damaged.
         """
-        return self._indexed(repair(self._log, accept=text_of(accept, "accept") if accept is not None else None))
+        return self._update_index(repair(self._log, accept=text_of(accept, "accept") if accept is not None else None))
 
     def status(self, *, retention_days: int = 90) -> JsonObject:
         """Return the counts and sizes of the log, the archive and the index."""
@@ -261,7 +263,7 @@ class Memory:
 
     def export(self, *, raw: bool = False, archive: bool = False) -> Iterator[bytes]:
         """Yield every record as a line of JSON; with `raw` exactly as it is stored."""
-        return export(self.places, raw=raw, archive=archive)
+        return export(self.files, raw=raw, archive=archive)
 
     def import_lines(self, chunks: Iterable[bytes]) -> JsonObject:
         """Add every line of JSON whose id is new; return the numbers added and skipped, and the bad lines.
@@ -270,7 +272,7 @@ class Memory:
         """
         return import_lines(self._log, chunks)
 
-    def _indexed(self, answer: JsonObject) -> JsonObject:
+    def _update_index(self, answer: JsonObject) -> JsonObject:
         """Rebuild the index after the log was rewritten; if that fails, the next query does it."""
         with suppress(PerdureError):
             if self.index_state()["state"] != "current":
@@ -284,13 +286,13 @@ class Memory:
         self._keys.close()
 
 
-def _called(view: View, name: str) -> list[JsonObject]:
+def _with_id_or_prefix(view: View, name: str) -> list[JsonObject]:
     """Return the record with an id, or at most two whose ids have the prefix."""
     names = [name] if name and view.with_id(name) else []
-    if not names and len(name) >= _SHORTEST_BEGINNING:
+    if not names and len(name) >= _SHORTEST_PREFIX:
         names = view.ids_with_prefix(name, 2)
     rows = [row for each in names if (row := view.visible(each)) is not None]
-    return [found[0].record for row in rows if (found := view.read(row)) is not None]
+    return [result[0].record for row in rows if (result := view.read(row)) is not None]
 
 
 def _nothing() -> JsonObject:

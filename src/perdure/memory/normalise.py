@@ -19,10 +19,17 @@ INGESTED_TYPES: Final = (
 """Types that tools report; all others are written by people and agents."""
 KNOWN_TYPES: Final = (*INGESTED_TYPES, "lesson", "decision", "preference", "fact")
 LONGEST_ID = 200
-_SAY_NOTHING = ("id", "type", "timestamp", "repo", "source", "severity", "key", "supersedes", "metadata", "v")
-"""Keys that carry no content of their own: a record with only these is empty."""
+_WITHOUT_CONTENT = ("id", "type", "timestamp", "repo", "source", "severity", "key", "supersedes", "metadata", "v")
+"""Keys without content: a record with only these is empty."""
 
-_SAME_AS = {"fatal": "critical", "error": "high", "warning": "medium", "warn": "medium", "info": "low", "debug": "low"}
+_SEVERITY_ALIASES = {
+    "fatal": "critical",
+    "error": "high",
+    "warning": "medium",
+    "warn": "medium",
+    "info": "low",
+    "debug": "low",
+}
 _WORD = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _MOST_DIGITS = 19
 """A longer number does not fit into 63 bits."""
@@ -45,17 +52,17 @@ def normalised(record: Mapping[str, Any], now_ms: int, *, is_foreign: bool = Fal
     given = {key: value for key, value in record.items() if value is not None}
     if isinstance(given.get("timestamp"), date):
         given["timestamp"] = moment(given["timestamp"])
-    found = plain(given)
-    found.setdefault("id", str(uuid7()))
-    found.setdefault("timestamp", now_ms)
-    if "type" not in found:
+    values = plain(given)
+    values.setdefault("id", str(uuid7()))
+    values.setdefault("timestamp", now_ms)
+    if "type" not in values:
         raise Invalid(f"A record needs a type: {', '.join(KNOWN_TYPES)}, or another lower-case word.")
-    if not is_foreign and "severity" in found:
-        _require_severity(found["severity"])
+    if not is_foreign and "severity" in values:
+        _require_severity(values["severity"])
     for key, read in _FORMS.items():
-        if key in found:
-            found[key] = read(found[key], key)
-    stored = {key: value for key, value in found.items() if value not in ("", [])}
+        if key in values:
+            values[key] = read(values[key], key)
+    stored = {key: value for key, value in values.items() if value not in ("", [])}
     if not is_foreign and _is_empty(stored):
         raise Invalid("A record needs content: give a title, a summary, paths, a fingerprint, a commit or a link.")
     return stored
@@ -64,19 +71,19 @@ def normalised(record: Mapping[str, Any], now_ms: int, *, is_foreign: bool = Fal
 def severity(value: Any) -> str:
     """Return one of the five severities; `unknown` for any other value."""
     text = str(value).strip().lower()
-    return text if text in SEVERITIES else _SAME_AS.get(text, "unknown")
+    return text if text in SEVERITIES else _SEVERITY_ALIASES.get(text, "unknown")
 
 
 def _require_severity(value: Any) -> None:
-    if not isinstance(value, str) or value.strip().lower() not in (*SEVERITIES, *_SAME_AS):
-        known = f"{', '.join(SEVERITIES)}; {', '.join(_SAME_AS)} are accepted too"
+    if not isinstance(value, str) or value.strip().lower() not in (*SEVERITIES, *_SEVERITY_ALIASES):
+        known = f"{', '.join(SEVERITIES)}; {', '.join(_SEVERITY_ALIASES)} are accepted too"
         raise Invalid(f"severity is {repr(value)[:80]}; expected one of {known}.")
 
 
 def _is_empty(record: JsonObject) -> bool:
-    """Return whether a record has nothing to be found by and nothing to read."""
+    """Return whether a record has no content."""
     metadata = {key: value for key, value in record.get("metadata", {}).items() if key != "pinned"}
-    return not metadata and not any(key not in _SAY_NOTHING for key in record)
+    return not metadata and not any(key not in _WITHOUT_CONTENT for key in record)
 
 
 def moment(value: Any) -> str:
@@ -90,7 +97,7 @@ def moment(value: Any) -> str:
 def moment_ms(value: Any) -> int | None:
     """Return a time as milliseconds since 1970; None when the value is not a time."""
     try:
-        if type(value) is str and value[-1:] == "Z":  # the stored form, which is nearly always what comes
+        if type(value) is str and value[-1:] == "Z":  # the stored form, which is the most frequent one
             return _since_1970(datetime.fromisoformat(value))
     except ValueError:
         return None
@@ -107,8 +114,8 @@ def _since_1970(value: datetime) -> int:
 
 def _utc(value: Any) -> datetime:
     try:
-        found = _datetime(value)
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        time = _datetime(value)
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
     except (ValueError, OverflowError, OSError, TypeError):
         raise Invalid(f"timestamp is {value!r}; expected ISO-8601, or seconds since 1970.") from None
 

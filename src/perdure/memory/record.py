@@ -16,8 +16,8 @@ from perdure.text.storable import require_storable
 SCHEMA_VERSION = 1
 LARGEST_BYTES = 1 << 20
 """Maximum size of a record as JSON."""
-OURS = ("_t", "_c")
-"""Keys that the log adds at the end of a line: the arrival time, and the checksum of all bytes before."""
+LOG_KEYS = ("_t", "_c")
+"""Keys that the log adds at the end of a line: the arrival time, and the checksum of all earlier bytes of the line."""
 TOMBSTONE = "_tombstone"
 _SHOWN = 200
 _CONTROLS = ("Cc", "Zl", "Zp")
@@ -27,7 +27,7 @@ JsonObject = dict[str, Any]
 
 
 class MemoryRecord(TypedDict, total=False):
-    """Something that happened and may matter again. `add` requires `type` and fills in `id` and `timestamp`."""
+    """A record of the memory. `add` requires `type` and fills in `id` and `timestamp`."""
 
     id: str
     type: str
@@ -58,12 +58,12 @@ def plain(record: Mapping[str, Any], *, is_lenient: bool = False) -> JsonObject:
     """
     if not isinstance(record, Mapping):
         raise Invalid(f"A record must be an object, not {type(record).__name__}.")
-    for key in OURS:
+    for key in LOG_KEYS:
         if key in record:
             raise Invalid(f"A record cannot have {key!r}: that key is written by the log itself.")
     try:
-        spoken = _any_spoken if is_lenient else _spoken
-        return {_key(key, ""): _plain(value, _key(key, ""), spoken) for key, value in record.items()}
+        as_text = _any_as_text if is_lenient else _as_text
+        return {_key(key, ""): _plain(value, _key(key, ""), as_text) for key, value in record.items()}
     except RecursionError:
         raise Invalid("A record is nested too deeply.") from None
 
@@ -102,21 +102,21 @@ def encoded(record: JsonObject) -> bytes:
     return text
 
 
-def _plain(value: Any, where: str, spoken: Callable[[Any, str], str]) -> Any:
+def _plain(value: Any, where: str, as_text: Callable[[Any, str], str]) -> Any:
     match value:
         case None | bool():
             return value
         case list() | tuple():
-            return [_plain(each, f"{where}[{number}]", spoken) for number, each in enumerate(value)]
+            return [_plain(each, f"{where}[{number}]", as_text) for number, each in enumerate(value)]
         case dict():
-            return {_key(key, where): _plain(each, f"{where}.{key}", spoken) for key, each in value.items()}
+            return {_key(key, where): _plain(each, f"{where}.{key}", as_text) for key, each in value.items()}
         case int() | float():
             return _number(value, where)
         case _:
-            return _text(spoken(value, where), where)
+            return _text(as_text(value, where), where)
 
 
-def _spoken(value: Any, where: str) -> str:
+def _as_text(value: Any, where: str) -> str:
     match value:
         case str():
             return str(value)
@@ -128,9 +128,9 @@ def _spoken(value: Any, where: str) -> str:
             raise Invalid(f"{where} has the type {type(value).__name__}, which JSON does not have.")
 
 
-def _any_spoken(value: Any, where: str) -> str:
+def _any_as_text(value: Any, where: str) -> str:
     try:
-        return _spoken(value, where) if isinstance(value, date) else str(value)
+        return _as_text(value, where) if isinstance(value, date) else str(value)
     except Exception as error:
         raise Invalid(f"{where} has the type {type(value).__name__}, whose str() failed: {error!r}.") from error
 

@@ -43,7 +43,7 @@ class _Current:
         """Return whether a line that concerns the key was appended since; the log is locked."""
         if self.file is not None and identity(os.fstat(fd)) != self.file:
             return True
-        return any(map(self._is_concerned, lines_of(fd, log.places.log, start=self.upto, end=size)))
+        return any(map(self._is_concerned, lines_of(fd, log.files.log, start=self.upto, end=size)))
 
     def _is_concerned(self, line: Line) -> bool:
         content = line.content or {}
@@ -62,7 +62,7 @@ def update(log: Log, index: Index, name: str, changes: Mapping[str, Any]) -> Jso
         if not current.records and changes.get("type") is None:
             raise Invalid(f"No record has the key or the id {name!r}, and a new one needs a type.")
         record = normalised(_merged(current, changes), now_ms())
-        if current.records and _said(record) == _said(current.records[-1]) and len(current.records) == 1:
+        if current.records and _content(record) == _content(current.records[-1]) and len(current.records) == 1:
             return {"added": False, "reason": "unchanged", "existing_id": current.ids[0]}
         if _append(log, current, record):
             return {"added": True, "id": record["id"], "key": current.key, "superseded": current.ids}
@@ -103,21 +103,21 @@ def _require_usable(name: str, changes: Mapping[str, Any]) -> None:
 def _find_current(view: View, name: str) -> _Current:
     """Find the current records of a key; else those of the record with that id, by its key or its id."""
     key, records = name, view.with_key(name)
-    if not records and (row := view.visible(name)) is not None and (found := view.read(row)) is not None:
-        record = found[0].record
-        key = found[1].key or name
+    if not records and (row := view.visible(name)) is not None and (result := view.read(row)) is not None:
+        record = result[0].record
+        key = result[1].key or name
         records = view.with_key(key) or ([] if view.is_superseded(row) else [record])
     return _Current(key, records, view.file, view.upto)
 
 
 def _merged(current: _Current, changes: Mapping[str, Any]) -> JsonObject:
     base = current.records[-1] if current.records else {}
-    taken_over = {key: value for key, value in base.items() if key not in _OWN}
-    merged = {**taken_over, **changes, "key": current.key}
+    copied = {key: value for key, value in base.items() if key not in _OWN}
+    merged = {**copied, **changes, "key": current.key}
     return {**merged, "supersedes": current.ids} if current.records else merged
 
 
-def _said(record: JsonObject) -> JsonObject:
+def _content(record: JsonObject) -> JsonObject:
     return {key: value for key, value in record.items() if key not in _OWN}
 
 

@@ -33,7 +33,7 @@ class MindRequest:
     model: str | None = None
     """The model from now on, of a goal that a model decides; None: as before."""
     answers: AnswerFeed = field(default_factory=AnswerFeed)
-    """Is told what arrives of the answers of a model."""
+    """Receives the answers of a model while they arrive."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Made:
 MindFactory = Callable[[MindRequest], Made]
 """Makes minds of one kind, at once: a mind that needs a connection opens it when it prepares or first decides.
 
-Raises: Invalid when what the goal says makes no sense.
+Raises: Invalid when the goal has an invalid argument.
 """
 
 
@@ -85,7 +85,7 @@ KINDS: Mapping[str, MindFactory] = {"command": _make_command, "plan": _make_plan
 def make_mind(request: MindRequest, kinds: Mapping[str, MindFactory] = KINDS) -> Made:
     """Make the mind that a goal was started with.
 
-    Raises: Invalid when it makes no sense, or is of a kind that is not made here.
+    Raises: Invalid when it is invalid, or of a kind that this factory does not make.
     """
     kind = request.begun.mind.kind
     if kind not in kinds:

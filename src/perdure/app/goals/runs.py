@@ -78,7 +78,7 @@ class GoalRuns(GoalLists, ABC):
     async def begin(self, new: "NewGoal", options: RunOptions | None = None) -> RunResult:
         """Start a goal and run it until it ends, waits, or is stopped.
 
-        Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
+        Raises: Invalid when an argument is invalid; Conflict when its key was used; nothing is stored then.
         """
         self.require_open()
         return await self.children.after_run(await self._runner.start(new, self.run_options_of(new, options)))
@@ -141,7 +141,7 @@ class GoalRuns(GoalLists, ABC):
     async def enqueue(self, new: "NewGoal", *, queue: str = "server") -> GoalView:
         """Store a new goal for the workers of a queue, which run it when they have room.
 
-        Raises: Invalid when it makes no sense; Conflict when its key was used; nothing is stored then.
+        Raises: Invalid when an argument is invalid; Conflict when its key was used; nothing is stored then.
         """
         self.require_open()
         state = await self._runner.enqueue(new, self.run_options_of(new, RunOptions(queue=queue)))

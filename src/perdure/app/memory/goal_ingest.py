@@ -1,4 +1,4 @@
-"""How goals that have ended come into the memory."""
+"""Adds finished goals to the memory."""
 
 import os
 import re
@@ -13,8 +13,8 @@ from perdure.kernel.events import Event, ToolCall
 from perdure.kernel.fold import GoalState, apply, fold
 from perdure.kernel.history.replay import require_unchanged
 from perdure.memory.ingest.git import Repository
-from perdure.memory.ingest.goals import Ending, goal_outcome
-from perdure.memory.ingest.report import MOST_PATHS, Found
+from perdure.memory.ingest.goals import GoalEnd, goal_outcome
+from perdure.memory.ingest.report import MOST_PATHS, SourceRecords
 from perdure.statuses import FINAL
 
 _WORD = re.compile(r"[\w.+@-]+(?:/[\w.+@-]+)*")
@@ -24,63 +24,63 @@ _MOST_WORDS = 5000
 async def ingest_goals(
     goals: Goals, memory: HomeMemory, ids: Sequence[str], *, limit: int, only_failed: bool
 ) -> dict[str, Any]:
-    """Take in goals that have ended: those that are named, else the newest; see HomeMemory.ingest.
+    """Add finished goals to the memory: those with the given ids, else the newest; see HomeMemory.ingest.
 
-    A goal that was retried has several ends, and each is a record of its own.
+    A goal that was retried has several ends; each becomes a record.
     """
-    found = Found()
+    collected = SourceRecords()
     histories: list[Sequence[Event]] = []
     for goal_id in ids or await _newest(goals, limit, only_failed=only_failed):
         try:
             events = await goals.history((await goals.get(goal_id)).id)
             require_unchanged(events, goal_id)
         except PerdureError as error:
-            found.skip(f"{goal_id}: {error.detail}")
+            collected.skip(f"{goal_id}: {error.detail}")
             continue
         if not any(_is_own_end(event, events[-1].goal_id) for event in events):
-            found.skip(f"{goal_id} has not ended.")
+            collected.skip(f"{goal_id} has not ended.")
         histories.append(events)
 
-    def endings() -> list[Ending]:
-        each = [ending for events in histories for ending in _endings(events)]
-        return [ending for ending in each if not (only_failed and ending.reason == "done")]
+    def ends() -> list[GoalEnd]:
+        each = [end for events in histories for end in _ends(events)]
+        return [end for end in each if not (only_failed and end.reason == "done")]
 
-    return await memory.ingest(lambda: _with_endings(found, endings()))
+    return await memory.ingest(lambda: _with_ends(collected, ends()))
 
 
 async def _newest(goals: Goals, limit: int, *, only_failed: bool) -> list[str]:
     statuses = FINAL - {"done"} if only_failed else FINAL
-    found = [view for status in sorted(statuses) for view in await goals.list(limit=limit, status=status)]
-    newest = sorted(found, key=lambda view: view.summary.created_us, reverse=True)
+    views = [view for status in sorted(statuses) for view in await goals.list(limit=limit, status=status)]
+    newest = sorted(views, key=lambda view: view.summary.created_us, reverse=True)
     return [view.summary.goal_id for view in newest[:limit]]
 
 
-def _with_endings(found: Found, endings: Sequence[Ending]) -> Found:
-    found.records += [goal_outcome(ending) for ending in endings]
-    return found
+def _with_ends(collected: SourceRecords, ends: Sequence[GoalEnd]) -> SourceRecords:
+    collected.records += [goal_outcome(end) for end in ends]
+    return collected
 
 
 def _is_own_end(event: Event, goal_id: str) -> bool:
-    """Return whether an event ended a goal; what a fork has of its origin is not its own."""
+    """Return whether an event ended this goal; a fork also has events of its origin."""
     return event.type == "termination" and event.goal_id == goal_id
 
 
-def _endings(events: Sequence[Event]) -> Iterator[Ending]:
-    """Yield each end of a goal, as the goal was then."""
+def _ends(events: Sequence[Event]) -> Iterator[GoalEnd]:
+    """Yield each end of a goal, with the state of the goal at that time."""
     state = fold(events[:1])
     for event in events[1:]:
         apply(state, event)
         if _is_own_end(event, events[-1].goal_id):
-            yield _ending(state)
+            yield _end_of(state)
 
 
 def _attempt(state: GoalState) -> int:
-    """Return the number of the goal's present run; what a fork has of its origin does not count."""
-    begun_seq = state.begun.forked_from.seq if state.begun.forked_from else 0
-    return 1 + sum(reopened.ended_seq >= begun_seq for reopened in state.reopenings)
+    """Return the number of the goal's present attempt; attempts of the origin of a fork do not count."""
+    fork_seq = state.begun.forked_from.seq if state.begun.forked_from else 0
+    return 1 + sum(reopened.ended_seq >= fork_seq for reopened in state.reopenings)
 
 
-def _ending(state: GoalState) -> Ending:
+def _end_of(state: GoalState) -> GoalEnd:
     ended = state.termination
     failed = [
         (call.call.step, call.outcome.error.message if call.outcome.error else "failed")
@@ -92,7 +92,7 @@ def _ending(state: GoalState) -> Ending:
     workdir = Path(state.begun.workdir) if state.begun.workdir else None
     if workdir is not None and workdir.is_dir():
         paths, repo = _paths(state, workdir), Repository(workdir).name()
-    return Ending(
+    return GoalEnd(
         goal_id=state.goal_id,
         text=state.begun.text,
         reason=reason,
@@ -106,14 +106,14 @@ def _ending(state: GoalState) -> Ending:
 
 
 def _paths(state: GoalState, workdir: Path) -> list[str]:
-    """Return the files of its folder that the calls of a goal name, as they are in the repository if it is in one."""
+    """Return the files in the folder of a goal that its calls name, relative to the repository if there is one."""
     try:
         prefix = os.path.relpath(workdir, Repository(workdir).root())
     except PerdureError:
         prefix = "."
     words = dict.fromkeys(word for call in state.calls.values() for word in _words(call.call))
-    found = [word for word in list(words)[:_MOST_WORDS] if ".." not in word and os.path.isfile(workdir / word)]  # noqa: PTH113 (no name is too long for it)
-    return [os.path.normpath(f"{prefix}/{word}") for word in found[:MOST_PATHS]]
+    existing = [word for word in list(words)[:_MOST_WORDS] if ".." not in word and os.path.isfile(workdir / word)]  # noqa: PTH113 (no name is too long for it)
+    return [os.path.normpath(f"{prefix}/{word}") for word in existing[:MOST_PATHS]]
 
 
 def _words(call: object) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The repositories that records are about: paths that people type, and the name of a repository."""
+"""The repositories of records: resolves typed paths, and finds the name of a repository."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,9 +10,9 @@ __all__ = ["in_repository", "is_shallow", "with_repository"]
 
 
 def with_repository(record: Mapping[str, Any], path: Path | None) -> dict[str, Any]:
-    """Return a record that names paths, a commit or a pull request with its repository: that of `origin`, if any.
+    """Return a record with the name of its repository, if it has paths, a commit or a pull request but no repository.
 
-    It is the repository of a path, which may be another than that of the current folder.
+    The name is that of the remote `origin` of the repository that contains `path` (default: the current folder).
     """
     from perdure.memory.ingest.git import Repository
 

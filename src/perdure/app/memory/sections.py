@@ -1,4 +1,4 @@
-"""Related history as a section of a text that people edit too."""
+"""Related history as a section of a text that people edit, too."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,9 +10,9 @@ __all__ = ["apply_section", "render_section"]
 
 
 def render_section(found: Mapping[str, Any]) -> str:
-    """Write what `related` has found as a section, with links to the host of the repository; empty without matches.
+    """Return the matches of `related` as a section, with links to the host of the repository; empty without matches.
 
-    The host is that of the CI, else of the remote `origin`.
+    The host is that of the CI, else that of the remote `origin`.
     """
     matches = found["matches"]
     hosting = hosting_here() if matches else None

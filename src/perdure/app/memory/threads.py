@@ -1,4 +1,4 @@
-"""Calls of the memory, which reads and writes files, in threads."""
+"""Runs calls of the memory, which reads and writes files, in threads."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class MemoryThreads:
-    """The calls that run in threads now; a call that was cancelled writes nothing later."""
+    """The running calls; a cancelled call writes nothing later."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Future[Any]] = set()
@@ -21,9 +21,9 @@ class MemoryThreads:
         await asyncio.gather(*self._running, return_exceptions=True)
 
     async def call(self, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Do something in a thread. For a caller that is cancelled, nothing is written later.
+        """Run a function in a thread. After the caller was cancelled, it writes nothing.
 
-        A write that has begun by then is awaited, and one that has not begun is not done.
+        A write that had started is awaited; one that had not is skipped.
         """
         caller = Caller()
         token = CALLER.set(caller)

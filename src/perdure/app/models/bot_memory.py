@@ -1,4 +1,4 @@
-"""The memory of a home as one goal of a bot uses it: its tools, its pins, and what the goal begins with."""
+"""The memory of a home for one goal of a bot: its tools, its pins, and the related records at its start."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ from perdure.memory.tools.opening import opening_message
 from perdure.memory.tools.pins import pinned_text
 from perdure.memory.tools.recall import RecallTool
 from perdure.memory.tools.remember import RememberTool
-from perdure.memory.tools.scope import DEFAULT_SCOPES, Reach, Scope
+from perdure.memory.tools.scope import DEFAULT_SCOPES, RecallScope, Scope
 
 if TYPE_CHECKING:
     from perdure.app.memory.memory import HomeMemory
@@ -43,30 +43,30 @@ class BotMemory:
 
     def tools(self) -> list[Tool]:
         """Return `recall` and `remember`."""
-        return [RecallTool(self._memory, self._reach), RememberTool(self._memory, self._reach)]
+        return [RecallTool(self._memory, self._recall_scope), RememberTool(self._memory, self._recall_scope)]
 
     async def related(self, text: str) -> Sequence[Message]:
         """Return the message with the related records, if there are any; no error of the memory is raised."""
         try:
-            reach, most = await self._reach(), self._most_records()
+            scope, most = await self._recall_scope(), self._most_records()
         except PerdureError as error:
             log.warning("the goal begins without related records: %s", error)
             return ()
-        return await opening_message(self._memory, reach, text, most)
+        return await opening_message(self._memory, scope, text, most)
 
     async def pins(self) -> str:
-        """Return what the prompt says of pinned records; nothing when the memory cannot be read."""
+        """Return the section of the prompt about pinned records; empty when the memory cannot be read."""
         try:
             return pinned_text(await self._memory.pins(self._slug))
         except (PerdureError, OSError) as error:
             log.warning("the prompt is made without pinned records: %s", error)
             return ""
 
-    async def _reach(self) -> Reach:
+    async def _recall_scope(self) -> RecallScope:
         bot = await self._bot()
         scopes = DEFAULT_SCOPES if bot is None else cast("tuple[Scope, ...]", bot.recall)
         repo = await asyncio.to_thread(_repository_of, self._begun.workdir)
-        return Reach(self._slug, scopes, repo)
+        return RecallScope(self._slug, scopes, repo)
 
 
 def _repository_of(workdir: str | None) -> str | None:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 DELEGATE = "delegate"
 MAX_DEPTH = 3
-"""How deep goals can delegate: a goal without a parent is at depth 0."""
+"""Maximum depth of delegated goals: a goal without a parent is at depth 0."""
 MOST_CHILDREN = 16
-"""How many child goals one goal can have."""
+"""Maximum number of child goals of one goal."""
 _NAMES = ("bot", "goal", "limits")
 _LIMITS = ("iterations", "tokens", "usd", "seconds")
 _SHARED = ("tokens", "usd", "seconds")
@@ -110,10 +110,10 @@ async def delegated_goal(goals: "ModelGoals", parent: GoalState, call: ToolCall,
 
 
 def child_limits(parent: GoalState, open_limits: Sequence[Limits], call: ToolCall, beside: int) -> Limits:
-    """Return the limits of a child: what it asks for, but at most its share of what the parent has left.
+    """Return the limits of a child: the requested ones, but at most its share of the parent's remaining budget.
 
-    Left is what neither the parent has used nor its open children may still use. Calls that begin together have equal
-    shares: without that, each could use all that is left.
+    The remaining budget is the limit without what the parent has used and what its open children may still use. Calls
+    that start together have equal shares: otherwise each of them could use the whole remaining budget.
 
     Raises: Exhausted when nothing is left.
     """

@@ -1,4 +1,4 @@
-"""The delegations of one goal: which of its calls start a child, and with how much of its budget."""
+"""The delegations of one goal: its calls that start a child, and the budget of each child."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

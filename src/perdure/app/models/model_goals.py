@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from perdure.bots.bot import Bot
 
 ITERATIONS = 50
-"""How often a model may decide after each message of a person, unless a limit says otherwise."""
+"""Default limit of the decisions of a model after each message of a person."""
 
 
 class ModelGoals:

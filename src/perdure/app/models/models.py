@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _SUGGESTED = ("openai", "anthropic", "google", "ollama")
 _NEEDS_KEY = ("openai", "openai-chat", "anthropic", "google")
 _SERVERS = {"openai": "OPENAI_BASE_URL", "openai-chat": "OPENAI_BASE_URL", "anthropic": "ANTHROPIC_BASE_URL"}
-"""The variables with the URL of another server than the vendor's, which may not require a key."""
+"""The variables with the URL of a server other than the vendor's, which may not require a key."""
 _SHOWN = 200
 _GREETING = "Answer with one word: ready"
 

@@ -145,11 +145,11 @@ class ServerWorker(BackgroundRuns):
         goal = await self._goals.get(goal_id)
         if goal.summary.queue != "cli" or goal.is_running:
             return await cancel()
-        told = await cancel(wait_s=0)
-        if told.is_final or told.is_running or not told.is_news:
-            return told
+        goal = await cancel(wait_s=0)
+        if goal.is_final or goal.is_running or not goal.is_news:
+            return goal
         with contextlib.suppress(PerdureError):  # its code is not available: it stays cancelled and interrupted
-            await self._resume(told, None)
+            await self._resume(goal, None)
         return await self._goals.wait_for_end(goal_id)
 
     async def _reopen(self, goal_id: str, options: RunOptions, again: Reopening) -> RunResult:

@@ -58,8 +58,8 @@ def empty_header(fd: int, *, start: int = 0, first: int = 1, stamp: int = 0) -> 
 
 
 def _identity(fd: int) -> tuple[int, int]:
-    found = os.fstat(fd)
-    return found.st_dev & _LARGEST, found.st_ino & _LARGEST
+    status = os.fstat(fd)
+    return status.st_dev & _LARGEST, status.st_ino & _LARGEST
 
 
 def ending(fd: int, upto: int) -> int:

@@ -26,8 +26,10 @@ class IdTable:
 
     def find(self, name: str) -> tuple[int, int] | None:
         """Return the location of the last record with an id."""
-        found: tuple[int, int] | None = self._run("SELECT file, at FROM names WHERE name = ?", _digest(name)).fetchone()
-        return found
+        location: tuple[int, int] | None = self._run(
+            "SELECT file, at FROM names WHERE name = ?", _digest(name)
+        ).fetchone()
+        return location
 
     def close(self) -> None:
         """Close the temporary file, which removes it."""

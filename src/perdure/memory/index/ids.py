@@ -1,4 +1,4 @@
-"""Which ids are taken, and by which record. An id belongs to one record, in the log and the archive together.
+"""Finds the record that has an id. An id belongs to one record, in the log and the archive together.
 
 The check runs under the lock of the log, so that of several writers with one id exactly one succeeds. The id of a
 forgotten record stays taken, so that the record cannot come back. Generated ids are unique and are never checked.
@@ -58,16 +58,16 @@ class Archived:
     records: Mapping[str, JsonObject]
 
 
-def in_archive(places: MemoryFiles, names: Collection[str]) -> Archived:
+def in_archive(files: MemoryFiles, names: Collection[str]) -> Archived:
     """Look up ids in the archive, outside of the lock because the archive may be large.
 
     Raises: Denied; Unavailable; Damaged.
     """
     if not names:
         return Archived((), {})
-    signature = _signature(places)
+    signature = _signature(files)
     records: dict[str, JsonObject] = {}
-    for path in archive_files(places):
+    for path in archive_files(files):
         for line in _lines_with(path, names):
             if line.is_served and (name := record_id_of(line)) in names and name is not None:
                 records[name] = line.record
@@ -80,8 +80,8 @@ class TakenIds:
     Each part of the log is read once; anything before that part is looked up in the index.
     """
 
-    def __init__(self, places: MemoryFiles, index: IdIndex) -> None:
-        self._places = places
+    def __init__(self, files: MemoryFiles, index: IdIndex) -> None:
+        self._files = files
         self._index = index
         self._file = (0, 0)
         self._from = self._upto = self._ending = 0
@@ -90,9 +90,9 @@ class TakenIds:
 
     def unread_bytes(self, fd: int) -> int:
         """Return how many bytes of the log would have to be read, so that a caller can update the index first."""
-        found = os.fstat(fd)
-        known = self._upto if identity(found) == self._file else self._index.covered(fd) or 0
-        return max(found.st_size - known, 0)
+        status = os.fstat(fd)
+        covered = self._upto if identity(status) == self._file else self._index.covered(fd) or 0
+        return max(status.st_size - covered, 0)
 
     @property
     def read_bytes(self) -> int:
@@ -106,23 +106,29 @@ class TakenIds:
         """
         if not names:
             return {}
-        if archived.signature != _signature(self._places):  # a compaction has moved records meanwhile
-            archived = in_archive(self._places, names)
-        held = self._held(names, fd, size, self._index.covered(fd))
-        found = self._records(fd, held)
-        if None in found.values():  # the index disagrees with the log, so all of the log is read
-            held = self._held(names, fd, size, None)
-            found = self._records(fd, held)
-        taken = {name: found.get(name) for name, place in held.items() if place is None or found[name] is not None}
-        return {name: archived.records[name] for name in names if name in archived.records and name not in held} | taken
+        if archived.signature != _signature(self._files):  # a compaction has moved records meanwhile
+            archived = in_archive(self._files, names)
+        locations = self._locate(names, fd, size, self._index.covered(fd))
+        records = self._records(fd, locations)
+        if None in records.values():  # the index disagrees with the log, so all of the log is read
+            locations = self._locate(names, fd, size, None)
+            records = self._records(fd, locations)
+        taken = {
+            name: records.get(name)
+            for name, location in locations.items()
+            if location is None or records[name] is not None
+        }
+        return {
+            name: archived.records[name] for name in names if name in archived.records and name not in locations
+        } | taken
 
-    def _held(self, names: Collection[str], fd: int, size: int, covered: int | None) -> dict[str, RecordLocation]:
-        known = self._index.locations(names) if covered else {}
-        if known is None:
-            covered, known = None, {}
+    def _locate(self, names: Collection[str], fd: int, size: int, covered: int | None) -> dict[str, RecordLocation]:
+        indexed = self._index.locations(names) if covered else {}
+        if indexed is None:
+            covered, indexed = None, {}
         self._follow(fd, size, min(covered or 0, size))
         later = {name: self._later[digest] for name in names if (digest := digest_of(name)) in self._later}
-        return {**known, **{name: None if at < 0 else (at, LONGEST) for name, at in later.items()}}
+        return {**indexed, **{name: None if at < 0 else (at, LONGEST) for name, at in later.items()}}
 
     def _follow(self, fd: int, size: int, covered: int) -> None:
         """Read the lines appended since; in another file, all lines that are not indexed."""
@@ -130,7 +136,7 @@ class TakenIds:
         if not is_known or ending(fd, self._upto) != self._ending or not 0 <= covered - self._from <= LONG_BYTES:
             self._file, self._from, self._upto = identity(os.fstat(fd)), covered, covered
             self._later.clear()
-        for line in lines_of(fd, self._places.log, start=self._upto, end=size):
+        for line in lines_of(fd, self._files.log, start=self._upto, end=size):
             self._take(line)
         self._upto, self._ending = size, ending(fd, size)
 
@@ -142,39 +148,39 @@ class TakenIds:
         elif (name := record_id_of(line)) and not is_internal(str(line.content.get("type", ""))):
             self._later[digest_of(name)] = line.offset
 
-    def _records(self, fd: int, held: Mapping[str, RecordLocation]) -> dict[str, JsonObject | None]:
-        return {name: self._record(fd, name, place) for name, place in held.items() if place is not None}
+    def _records(self, fd: int, locations: Mapping[str, RecordLocation]) -> dict[str, JsonObject | None]:
+        return {name: self._record(fd, name, location) for name, location in locations.items() if location is not None}
 
-    def _record(self, fd: int, name: str, place: tuple[int, int]) -> JsonObject | None:
+    def _record(self, fd: int, name: str, location: tuple[int, int]) -> JsonObject | None:
         """Read a record from the log; None when another record is at the offset."""
-        at, length = place
-        text = read_at(fd, self._places.log, at, length).partition(b"\n")[0]
+        at, length = location
+        text = read_at(fd, self._files.log, at, length).partition(b"\n")[0]
         line = read_line(at, text)
         return line.record if line.is_served and record_id_of(line) == name else None
 
 
 def is_same(record: JsonObject, stored: JsonObject, *, is_dated: bool) -> bool:
     """Return whether a record equals a stored one; a timestamp that was filled in by us does not count."""
-    with suppress(Invalid):  # another program wrote it: it is compared as it stands
+    with suppress(Invalid):  # another program wrote it: it is compared unchanged
         stored = normalised(stored, 0, is_foreign=True)
     ignored = ("v",) if is_dated else ("v", "timestamp")
     return _text(record, ignored) == _text(stored, ignored)
 
 
-def id_conflict(ids: Mapping[int, str], held: Mapping[str, JsonObject | None]) -> Conflict:
+def id_conflict(ids: Mapping[int, str], holders: Mapping[str, JsonObject | None]) -> Conflict:
     """Return the error for records with taken ids, by their number in the batch; 0 for a single record."""
-    errors = [f"Record {number}: the id {_holder(name, held)}." for number, name in ids.items()]
+    errors = [f"Record {number}: the id {_holder(name, holders)}." for number, name in ids.items()]
     [number, name] = next(iter(ids.items()))
     if number == 0:
         return Conflict(
-            f"The id {_holder(name, held)}; nothing was stored. Choose another id, or leave it out.",
-            current=held[name],
+            f"The id {_holder(name, holders)}; nothing was stored. Choose another id, or leave it out.",
+            current=holders[name],
         )
     return Conflict(f"{errors[0]} None was stored. Choose another id, or leave it out.", errors=errors)
 
 
-def _holder(name: str, held: Mapping[str, JsonObject | None]) -> str:
-    is_forgotten = held[name] is None
+def _holder(name: str, holders: Mapping[str, JsonObject | None]) -> str:
+    is_forgotten = holders[name] is None
     return f"{shown(name)} {'is that of a forgotten record' if is_forgotten else 'is taken by another record'}"
 
 
@@ -193,13 +199,13 @@ def digest_of(name: str) -> int:
     return int.from_bytes(blake2b(name.encode(errors="surrogatepass"), digest_size=8).digest(), "big")
 
 
-def _signature(places: MemoryFiles) -> _Signature:
-    found = []
-    for path in archive_files(places):
+def _signature(files: MemoryFiles) -> _Signature:
+    signature = []
+    for path in archive_files(files):
         with suppress(FileNotFoundError):
-            there = path.stat()
-            found.append((path.name, there.st_ino, there.st_size, there.st_mtime_ns))
-    return tuple(found)
+            status = path.stat()
+            signature.append((path.name, status.st_ino, status.st_size, status.st_mtime_ns))
+    return tuple(signature)
 
 
 def _lines_with(path: Path, names: Collection[str]) -> Iterator[Line]:

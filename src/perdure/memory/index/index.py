@@ -50,17 +50,17 @@ class _FileChanged(Exception):
 class Index:
     """Keeps the index of a log up to date and runs queries on it. Threads may share it."""
 
-    def __init__(self, places: MemoryFiles) -> None:
-        self._places = places
-        self._file = IndexFile(places.index)
+    def __init__(self, files: MemoryFiles) -> None:
+        self._files = files
+        self._file = IndexFile(files.index)
         self._tail: Database | None = None
-        self._lock = LogLock(places.index_lock, wait_s=0)
+        self._lock = LogLock(files.index_lock, wait_s=0)
         self._threads = threading.RLock()
         self._seen = (0, 0, 0)
         _indexes.add(self)
 
     def use(self, work: Callable[[View], T]) -> T | None:
-        """Run a query over all that the log has now; None when there is no log.
+        """Run a query over all present records of the log; None when there is no log.
 
         A damaged index changes no answer: it is rebuilt, or replaced by a private one where that is not possible.
 
@@ -68,7 +68,7 @@ class Index:
         """
         with self._threads:
             try:
-                fd = open_file(self._places.log, os.O_RDONLY)
+                fd = open_file(self._files.log, os.O_RDONLY)
             except FileNotFoundError:
                 return None
             try:
@@ -80,7 +80,7 @@ class Index:
         for _ in range(_TRIES):
             try:
                 with self._open_parts(fd) as parts:
-                    return work(View(parts, fd, self._places.log))
+                    return work(View(parts, fd, self._files.log))
             except _FileChanged:
                 continue
             except (Stale, Unusable) as error:
@@ -89,15 +89,15 @@ class Index:
                     self._file.distrust()
                 self._file.close()  # a connection that has failed may be stuck in a transaction
         try:
-            return work(View(self._private_parts(fd), fd, self._places.log, is_lenient=True))
+            return work(View(self._private_parts(fd), fd, self._files.log, is_lenient=True))
         except Unusable as error:
-            raise Unavailable(f"No index can be built for {self._places.log}: {error}.") from error
+            raise Unavailable(f"No index can be built for {self._files.log}: {error}.") from error
 
     def catch_up(self, at_most: int) -> None:
         """Index at most this many more bytes, if the file is usable and its lock is free."""
         with self._threads:
             try:
-                fd = open_file(self._places.log, os.O_RDONLY)
+                fd = open_file(self._files.log, os.O_RDONLY)
             except FileNotFoundError:
                 return
             try:
@@ -113,27 +113,27 @@ class Index:
 
         Raises: Unavailable; Denied; NotFound when there is no log.
         """
-        begun = time.monotonic()
-        with self._threads, LogLock(self._places.index_lock) as lock:
+        started_s = time.monotonic()
+        with self._threads, LogLock(self._files.index_lock) as lock:
             try:
-                fd = open_file(self._places.log, os.O_RDONLY)
+                fd = open_file(self._files.log, os.O_RDONLY)
             except FileNotFoundError:
-                raise NotFound(f"There is no log at {self._places.log}, so there is nothing to index.") from None
+                raise NotFound(f"There is no log at {self._files.log}, so there is nothing to index.") from None
             try:
-                with translate_os_errors(self._places.index):
-                    header, size = self._make(fd), self._file.size()
+                with translate_os_errors(self._files.index):
+                    header, size = self._build(fd), self._file.size()
             except Unusable as error:
-                raise Unavailable(f"{self._places.index} cannot be built: {error}.") from error
+                raise Unavailable(f"{self._files.index} cannot be built: {error}.") from error
             finally:
                 os.close(fd)
         lock.close()
-        return {"records": header.records, "bytes": size, "seconds": round(time.monotonic() - begun, 3)}
+        return {"records": header.records, "bytes": size, "seconds": round(time.monotonic() - started_s, 3)}
 
     def state(self) -> JsonObject:
         """Return the state of the file, without changing it."""
         with self._threads:
             try:
-                size = self._places.index.stat().st_size
+                size = self._files.index.stat().st_size
             except OSError:
                 return {"state": "missing", "bytes": 0, "offset": 0, "records": 0}
             header, is_behind = self._inspect()
@@ -167,7 +167,7 @@ class Index:
 
     def _inspect(self) -> tuple[IndexHeader | None, bool]:
         try:
-            fd = open_file(self._places.log, os.O_RDONLY)
+            fd = open_file(self._files.log, os.O_RDONLY)
         except (PerdureError, OSError):
             return None, False
         try:
@@ -206,12 +206,12 @@ class Index:
 
         Raises: Stale
         """
-        found = os.fstat(fd)
-        seen = (found.st_ino, found.st_mtime_ns, found.st_size)
-        if seen != self._seen:
+        status = os.fstat(fd)
+        signature = (status.st_ino, status.st_mtime_ns, status.st_size)
+        if signature != self._seen:
             if not all(part.has_unedited_lines(fd) for part in parts):
                 raise Stale
-            self._seen = seen
+            self._seen = signature
 
     def _header_of_file(self, fd: int) -> IndexHeader | None:
         """Update the file and return its header; it may be behind while another process writes it."""
@@ -246,16 +246,16 @@ class Index:
         """Index what the file lacks, or rebuild it; the lock is held."""
         header = self._valid_header(fd)
         if header is None or (at_most is None and _lacks_most(fd, header)):
-            return self._make(fd, at_most=at_most)
-        for lines in _batches(fd, self._places.log, header.upto, at_most):
+            return self._build(fd, at_most=at_most)
+        for lines in _batches(fd, self._files.log, header.upto, at_most):
             is_untouched = partial(self._file.is_unchanged_since, header)
             header = self._file.database.index_lines(lines, fd, replace(header, stamp=_stamp()), is_untouched)
-            os.utime(self._places.index, ns=(header.stamp, header.stamp))
+            os.utime(self._files.index, ns=(header.stamp, header.stamp))
         return header
 
-    def _make(self, fd: int, *, at_most: int | None = None) -> IndexHeader:
+    def _build(self, fd: int, *, at_most: int | None = None) -> IndexHeader:
         """Build a new file and rename it over the old one; the lock is held."""
-        new, stamp = self._places.new_index, _stamp()
+        new, stamp = self._files.new_index, _stamp()
         new.unlink(missing_ok=True)
         database = Database.create(new, empty_header(fd, stamp=stamp))
         try:
@@ -272,17 +272,17 @@ class Index:
             fsync_path(new)
             self._file.close()
             for suffix in ("-journal", "-wal", "-shm"):
-                self._places.index.with_name(f"{self._places.index.name}{suffix}").unlink(missing_ok=True)
-            new.replace(self._places.index)
+                self._files.index.with_name(f"{self._files.index.name}{suffix}").unlink(missing_ok=True)
+            new.replace(self._files.index)
         except FileNotFoundError:
-            raise Unavailable(f"{new} was removed while it was built; {self._places.index} was not replaced.") from None
+            raise Unavailable(f"{new} was removed while it was built; {self._files.index} was not replaced.") from None
         self._file.trust()
         failpoints.hit("memory.index.after")
         return header
 
     def _fill(self, database: Database, fd: int, at_most: int | None = None) -> IndexHeader:
         header = database.header()
-        for lines in _batches(fd, self._places.log, header.upto, at_most, each=at_most or _LARGE_BATCH_BYTES):
+        for lines in _batches(fd, self._files.log, header.upto, at_most, each=at_most or _LARGE_BATCH_BYTES):
             header = database.index_lines(lines, fd, header)
         return header
 
@@ -316,18 +316,18 @@ def _batches(
     """Yield the lines from an offset on, in batches of one transaction each; each must be read before the next."""
     end = os.fstat(fd).st_size
     lines = lines_of(fd, log, start=start, end=end)
-    taken = 0
+    read_bytes = 0
 
     def part(first: Line) -> Iterator[Line]:
-        nonlocal taken
+        nonlocal read_bytes
         size = first.length
         yield first
         while size < each and (line := next(lines, None)) is not None:
             size += line.length
             yield line
-        taken += size
+        read_bytes += size
 
-    while (at_most is None or taken < at_most) and (first := next(lines, None)) is not None:
+    while (at_most is None or read_bytes < at_most) and (first := next(lines, None)) is not None:
         yield part(first)
 
 

@@ -17,7 +17,7 @@ from typing import ParamSpec, TypeVar
 from zlib import crc32
 
 from perdure.files.opening import create_empty
-from perdure.memory.dedupe import dedupe_key, latest
+from perdure.memory.dedupe import dedupe_key, latest_arrival
 from perdure.memory.index.header import IndexHeader, ending
 from perdure.memory.index.rows import OutOfTime, RecordLocation, Row, Unusable, is_span, name_of, row_of
 from perdure.memory.index.terms import (
@@ -74,7 +74,7 @@ _INDEXES = """
 _ROW = "r.n, r.at, r.length, r.id, r.place, r.repo, r.type"
 _NOT_HIDDEN = "NOT EXISTS (SELECT 1 FROM hidden WHERE hidden.id = r.id AND r.at < hidden.before)"
 _CURRENT = f"{_NOT_HIDDEN} AND NOT EXISTS (SELECT 1 FROM superseded s WHERE s.id = r.id AND r.at < s.before)"
-_WANTED = f"(:repo = '' OR r.repo IN ('', :repo)) AND {_CURRENT}"
+_MATCHES_REPO = f"(:repo = '' OR r.repo IN ('', :repo)) AND {_CURRENT}"
 
 
 _FAILURES = (sqlite3.Error, MemoryError)
@@ -91,13 +91,13 @@ def translate_sqlite_errors(work: Callable[P, T]) -> Callable[P, T]:
     """Translate errors of SQLite into errors of the index."""
 
     @wraps(work)
-    def telling(*args: P.args, **kwargs: P.kwargs) -> T:
+    def translated(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return work(*args, **kwargs)
         except _FAILURES as error:
             raise _translated(error) from error
 
-    return telling
+    return translated
 
 
 def _translated(error: sqlite3.Error | MemoryError) -> Exception:
@@ -141,15 +141,17 @@ class Database:
         """Create an empty index; call `finish` before the first query. Without a path it is private."""
         if path is not None:
             create_empty(path)
-        made = cls(_connected(f"{path.absolute().as_uri()}?mode=rw" if path is not None else ""))
-        made._is_new = True
-        run = made._connection.executescript
+        index = cls(_connected(f"{path.absolute().as_uri()}?mode=rw" if path is not None else ""))
+        index._is_new = True
+        run = index._connection.executescript
         run("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;")
         run(f"PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {_VERSION}; {_TABLES}")
         run("PRAGMA temp.journal_mode = OFF; PRAGMA temp.cache_size = -16384;")
         run("CREATE TEMP TABLE heap (term INTEGER, place INTEGER, n INTEGER);")
-        made._connection.execute(f"INSERT INTO noted VALUES ({', '.join('?' * len(astuple(header)))})", astuple(header))
-        return made
+        index._connection.execute(
+            f"INSERT INTO noted VALUES ({', '.join('?' * len(astuple(header)))})", astuple(header)
+        )
+        return index
 
     @translate_sqlite_errors
     def finish(self) -> None:
@@ -202,12 +204,12 @@ class Database:
     @translate_sqlite_errors
     def has_unedited_lines(self, fd: int) -> bool:
         """Return whether all lines without a valid checksum are as they were when they were indexed."""
-        found = 0
+        checksum = 0
         for at, length in self._connection.execute("SELECT at, length FROM unsummed ORDER BY at"):
             if not is_span(at, length):
                 return False
-            found = _summed(fd, at, length, found)
-        return found == self.header().unsummed
+            checksum = _checksum(fd, at, length, checksum)
+        return checksum == self.header().unsummed
 
     def _insert(self, lines: Iterable[Line], fd: int, header: IndexHeader) -> IndexHeader:
         """Insert rows for some lines, and return the header for them."""
@@ -217,12 +219,12 @@ class Database:
         hidden: list[tuple[str, int]] = []
         superseded: list[tuple[str, int]] = []
         unsummed: list[tuple[int, int]] = []
-        n, upto, found = header.next, header.upto, header.unsummed
+        n, upto, checksum = header.next, header.upto, header.unsummed
         for line in lines:
             upto = line.offset + line.length + 1
             if line.kind != "checked":
                 unsummed.append((line.offset, line.length))
-                found = _summed(fd, line.offset, line.length, found)
+                checksum = _checksum(fd, line.offset, line.length, checksum)
             if line.content is None or not line.is_served:
                 continue
             entry = index_entry(line)
@@ -243,14 +245,14 @@ class Database:
         self._connection.executemany("INSERT OR REPLACE INTO superseded VALUES (?, ?)", superseded)
         self._connection.executemany("INSERT INTO unsummed VALUES (?, ?)", unsummed)
         records = header.records + len(contents)
-        return replace(header, upto=upto, records=records, words=header.words + words, unsummed=found)
+        return replace(header, upto=upto, records=records, words=header.words + words, unsummed=checksum)
 
     def _insert_texts(self, first: int, contents: Sequence[JsonObject]) -> int:
         """Insert the terms of records that are numbered from `first` on, and return the number of terms."""
-        found = [_indexed(terms) for terms in terms_of_all(contents)]
-        rows = ((n << _LENGTH_BITS | length, text) for n, (length, text) in enumerate(found, first))
+        texts = [_indexed(terms) for terms in terms_of_all(contents)]
+        rows = ((n << _LENGTH_BITS | length, text) for n, (length, text) in enumerate(texts, first))
         self._connection.executemany("INSERT INTO texts (rowid, words) VALUES (?, ?)", rows)
-        return sum(length for length, _text in found)
+        return sum(length for length, _text in texts)
 
     @contextmanager
     def read_transaction(self) -> Iterator[None]:
@@ -264,7 +266,7 @@ class Database:
             with suppress(sqlite3.Error):  # a damaged file can fail even here; a read has nothing to lose
                 self._connection.rollback()
 
-    def until(self, deadline_s: float | None) -> None:
+    def set_deadline(self, deadline_s: float | None) -> None:
         """Set the deadline, on the monotonic clock, after which every query raises OutOfTime."""
         if deadline_s is None:
             self._connection.set_progress_handler(None, 0)
@@ -291,7 +293,7 @@ class Database:
     def _between(self, term: int, low: int, high: int, repo: str, *, is_hasty: bool) -> Iterator[Row]:
         query = (
             f"SELECT {_ROW} FROM postings p JOIN records r ON r.n = p.n WHERE p.term = :term AND p.place BETWEEN :low"
-            f" AND :high AND {_WANTED} ORDER BY p.place{'' if is_hasty else ', r.id'}, p.n"
+            f" AND :high AND {_MATCHES_REPO} ORDER BY p.place{'' if is_hasty else ', r.id'}, p.n"
         )
         return self._rows(query, {"term": term, "low": low, "high": high, "repo": repo})
 
@@ -300,7 +302,7 @@ class Database:
         query = "SELECT rowid >> :bits AS n FROM texts WHERE texts MATCH :words ORDER BY rowid DESC LIMIT :newest"
         query = (
             f"SELECT {_ROW} FROM ({query}) AS t JOIN records r ON r.n = t.n WHERE (r.place & :within <= :oldest OR"
-            f" r.place & :within = :within) AND {_WANTED} ORDER BY r.place, r.id, r.n"
+            f" r.place & :within = :within) AND {_MATCHES_REPO} ORDER BY r.place, r.id, r.n"
         )
         values = {"words": _quoted(words), "newest": newest, "oldest": oldest, "within": UNDATED, "repo": repo}
         return self._rows(query, {**values, "bits": _LENGTH_BITS})
@@ -329,23 +331,23 @@ class Database:
     @translate_sqlite_errors
     def row(self, n: int) -> Row | None:
         """Return a record by its number."""
-        found = self._connection.execute(f"SELECT {_ROW} FROM records r WHERE n = ?", (n,)).fetchone()
-        return row_of(found) if found else None
+        values = self._connection.execute(f"SELECT {_ROW} FROM records r WHERE n = ?", (n,)).fetchone()
+        return row_of(values) if values else None
 
     @translate_sqlite_errors
     def with_id(self, name: str) -> list[Row]:
         """Return the last record with an id."""
         query = f"SELECT {_ROW} FROM records r WHERE id = ? ORDER BY n DESC LIMIT 1"
-        return [row_of(found) for found in self._connection.execute(query, (name,))]
+        return [row_of(values) for values in self._connection.execute(query, (name,))]
 
     @translate_sqlite_errors
-    def ids_with_prefix(self, beginning: str, at_most: int) -> list[str]:
+    def ids_with_prefix(self, prefix: str, at_most: int) -> list[str]:
         """Return ids with a prefix, sorted."""
         query = (
             f"SELECT DISTINCT id FROM records r WHERE id >= :low AND id < :high AND {_NOT_HIDDEN} ORDER BY id LIMIT :n"
         )
-        values = {"low": beginning, "high": beginning + "\U0010ffff", "n": at_most}
-        return [name_of(found) for found in self._connection.execute(query, values)]
+        values = {"low": prefix, "high": prefix + "\U0010ffff", "n": at_most}
+        return [name_of(row) for row in self._connection.execute(query, values)]
 
     @translate_sqlite_errors
     def is_hidden(self, row: Row) -> bool:
@@ -360,7 +362,7 @@ class Database:
         return self._connection.execute(query, (row.id, row.at)).fetchone() is not None
 
     @translate_sqlite_errors
-    def is_gone(self, row: Row) -> bool:
+    def is_removed(self, row: Row) -> bool:
         """Return whether a record is forgotten or superseded."""
         query = (
             "SELECT 1 FROM hidden WHERE id = ?1 AND ?2 < before"
@@ -377,28 +379,28 @@ class Database:
             f"SELECT id FROM records r WHERE key = ? AND arrival BETWEEN ? AND ? AND {_CURRENT}"
             " ORDER BY arrival, n LIMIT 1"
         )
-        until_ms = latest(since_ms)
-        found = {key: self._connection.execute(query, (key, since_ms, until_ms)).fetchone() for key in keys}
-        return {key: name_of(row) for key, row in found.items() if row}
+        until_ms = latest_arrival(since_ms)
+        rows = {key: self._connection.execute(query, (key, since_ms, until_ms)).fetchone() for key in keys}
+        return {key: name_of(row) for key, row in rows.items() if row}
 
     @translate_sqlite_errors
     def locations(self, names: Collection[str]) -> dict[str, RecordLocation]:
-        """See `IdIndex.holders`."""
+        """See `IdIndex.locations`."""
         hidden = "SELECT before FROM hidden WHERE id = ?"
-        found: dict[str, RecordLocation] = {}
+        locations: dict[str, RecordLocation] = {}
         for name in names:
             tombstone = self._connection.execute(hidden, (name,)).fetchone()
             if tombstone is not None and type(tombstone[0]) is not int:
                 raise Unusable("a tombstone in it cannot be read", is_broken=True)
             rows = [row for row in self.with_id(name) if tombstone is None or row.at >= tombstone[0]]
             if rows or tombstone is not None:
-                found[name] = (rows[0].at, rows[0].length) if rows else None
-        return found
+                locations[name] = (rows[0].at, rows[0].length) if rows else None
+        return locations
 
     def _rows(self, query: str, values: dict[str, object]) -> Iterator[Row]:
         try:
-            for found in self._connection.execute(query, values):
-                yield row_of(found)
+            for columns in self._connection.execute(query, values):
+                yield row_of(columns)
         except _FAILURES as error:
             raise _translated(error) from error
 
@@ -441,8 +443,8 @@ def _connected(name: str) -> sqlite3.Connection:
     return sqlite3.connect(name, uri=True, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
 
 
-def _summed(fd: int, at: int, length: int, before: int) -> int:
-    """Extend a checksum by a line, or by the begin of a line that is longer than a record can be."""
+def _checksum(fd: int, at: int, length: int, before: int) -> int:
+    """Extend a checksum by a line, or by the start of a line that is longer than a record can be."""
     return crc32(os.pread(fd, min(length, LONGEST), at), before)
 
 

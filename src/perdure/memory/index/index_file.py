@@ -28,8 +28,8 @@ _RECENT_NS = 1_000_000_000
 class IndexLookup:
     """Finds indexed records by dedupe key and by id; see `KeyIndex` and `IdIndex`. Used under the lock of the log."""
 
-    def __init__(self, places: MemoryFiles) -> None:
-        self._file = IndexFile(places.index)
+    def __init__(self, files: MemoryFiles) -> None:
+        self._file = IndexFile(files.index)
         _keys.add(self)
 
     def covered(self, fd: int) -> int | None:
@@ -46,7 +46,7 @@ class IndexLookup:
         return self._ask(lambda database: database.first_with(keys, since_ms))
 
     def locations(self, names: Collection[str]) -> Mapping[str, RecordLocation] | None:
-        """See `IdIndex.holders`."""
+        """See `IdIndex.locations`."""
         return self._ask(lambda database: database.locations(names))
 
     def close(self) -> None:
@@ -98,11 +98,11 @@ class IndexFile:
         Raises: Unusable
         """
         deadline = time.monotonic() + wait_s
-        while (there := self._open()) is not None:
+        while (status := self._open()) is not None:
             header = self.database.header()
-            if header.stamp == there.st_mtime_ns:
+            if header.stamp == status.st_mtime_ns:
                 return header if header.matches_log(fd) else None
-            is_recent = time.time_ns() - there.st_mtime_ns < _RECENT_NS
+            is_recent = time.time_ns() - status.st_mtime_ns < _RECENT_NS
             if not is_recent or time.monotonic() > deadline:
                 break
             time.sleep(PAUSE_S)
@@ -114,10 +114,10 @@ class IndexFile:
         Called after a query, while no writer can commit, it shows that the query saw no damage.
         """
         try:
-            there = os.stat(self._path)
+            status = os.stat(self._path)
         except OSError:
             return False
-        return self._identity == (there.st_dev, there.st_ino) and there.st_mtime_ns == header.stamp
+        return self._identity == (status.st_dev, status.st_ino) and status.st_mtime_ns == header.stamp
 
     def size(self) -> int:
         """Return the size of the file; 0 when it was removed."""
@@ -147,18 +147,18 @@ class IndexFile:
     def _open(self) -> os.stat_result | None:
         while True:
             try:
-                there = os.stat(self._path)
+                status = os.stat(self._path)
             except FileNotFoundError:
                 self.close()
                 return None
-            if not stat.S_ISREG(there.st_mode):
+            if not stat.S_ISREG(status.st_mode):
                 raise Unusable("it is not a file", is_broken=False)
-            if self._distrusted == (there.st_dev, there.st_ino):
+            if self._distrusted == (status.st_dev, status.st_ino):
                 raise Unusable("it was found to be damaged", is_broken=True)
-            if self._database is not None and self._identity == (there.st_dev, there.st_ino):
-                return there
+            if self._database is not None and self._identity == (status.st_dev, status.st_ino):
+                return status
             self.close()
-            self._database, self._identity = Database.open(self._path), (there.st_dev, there.st_ino)
+            self._database, self._identity = Database.open(self._path), (status.st_dev, status.st_ino)
 
 
 _keys: "weakref.WeakSet[IndexLookup]" = weakref.WeakSet()

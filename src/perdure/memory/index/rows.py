@@ -42,15 +42,15 @@ class Row(NamedTuple):
 _ROW_TYPES = (int, int, int, str, int, str, str)
 
 
-def row_of(found: tuple[Any, ...]) -> Row:
+def row_of(columns: tuple[Any, ...]) -> Row:
     """Return a validated row; SQLite does not enforce the types of columns.
 
     Raises: Unusable
     """
-    is_typed = tuple(map(type, found)) == _ROW_TYPES
-    if not is_typed or not is_span(found[1], found[2]) or found[2] > _LONGEST_LINE:
+    is_typed = tuple(map(type, columns)) == _ROW_TYPES
+    if not is_typed or not is_span(columns[1], columns[2]) or columns[2] > _LONGEST_LINE:
         raise Unusable("a row of it cannot be read", is_broken=True)
-    return Row(*found)
+    return Row(*columns)
 
 
 def is_span(at: object, length: object) -> bool:
@@ -58,8 +58,8 @@ def is_span(at: object, length: object) -> bool:
     return type(at) is int and type(length) is int and 0 <= at <= _FARTHEST and length >= 0
 
 
-def name_of(found: tuple[Any, ...]) -> str:
+def name_of(columns: tuple[Any, ...]) -> str:
     """Return an id. Raises: Unusable."""
-    if type(found[0]) is not str:
+    if type(columns[0]) is not str:
         raise Unusable("an id in it cannot be read", is_broken=True)
-    return str(found[0])
+    return str(columns[0])

@@ -1,7 +1,8 @@
 """The stems of English words, as the tokenizer `porter unicode61` of SQLite's FTS5 makes them.
 
 Python asks the tokenizer itself, so that the terms of a record that is read again are those that the index holds. The
-tokenizer is a private, empty table: a word is put into it, its term is read from the vocabulary, and the word is gone.
+tokenizer is a private, empty table: a word is inserted, its term is read from the vocabulary, and the insert is
+rolled back.
 """
 
 import os
@@ -11,7 +12,7 @@ from collections.abc import Mapping, Sequence, Set
 
 _SHORTEST, _LONGEST = 3, 64
 """Porter does not change shorter and longer words."""
-_MOST_KNOWN = 1 << 16
+_MOST_CACHED = 1 << 16
 _TABLES = """
     CREATE VIRTUAL TABLE words USING fts5 (word, content='', tokenize='porter unicode61');
     CREATE VIRTUAL TABLE terms USING fts5vocab (words, instance);
@@ -24,29 +25,29 @@ class _Stemmer:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
-        self._known: dict[str, str] = {}
+        self._stems: dict[str, str] = {}
 
-    def known(self, words: Set[str]) -> Mapping[str, str]:
+    def stems_for(self, words: Set[str]) -> Mapping[str, str]:
         """Return a mapping with the stems of these words; a word that is not in it is its own stem."""
-        known = self._known
-        if not any(map(_has_a_stem, words - known.keys())):
-            return known
+        stems_for = self._stems
+        if not any(map(_has_a_stem, words - stems_for.keys())):
+            return stems_for
         with self._lock:
-            if len(self._known) > _MOST_KNOWN:
-                self._known = {}
-            known = self._known
-            known.update(self._asked([word for word in words - known.keys() if _has_a_stem(word)]))
-            return known
+            if len(self._stems) > _MOST_CACHED:
+                self._stems = {}
+            stems_for = self._stems
+            stems_for.update(self._stem([word for word in words - stems_for.keys() if _has_a_stem(word)]))
+            return stems_for
 
-    def _asked(self, words: Sequence[str]) -> dict[str, str]:
+    def _stem(self, words: Sequence[str]) -> dict[str, str]:
         if self._connection is None:
             self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
             self._connection.executescript(_TABLES)
         self._connection.execute("BEGIN")
         self._connection.executemany("INSERT INTO words (rowid, word) VALUES (?, ?)", enumerate(words))
-        found = {words[row]: term for row, term in self._connection.execute("SELECT doc, term FROM terms")}
+        stems = {words[row]: term for row, term in self._connection.execute("SELECT doc, term FROM terms")}
         self._connection.execute("ROLLBACK")
-        return found
+        return stems
 
 
 def _has_a_stem(word: str) -> bool:
@@ -59,8 +60,8 @@ _abandoned: list[_Stemmer] = []
 
 def stems_of(texts: Sequence[Sequence[str]]) -> list[list[str]]:
     """Return the stem of each lower-case word of texts; a word with other than English letters is its own stem."""
-    known = _stemmer.known(set[str]().union(*texts))
-    return [list(map(known.get, words, words)) for words in texts]
+    stems = _stemmer.stems_for(set[str]().union(*texts))
+    return [list(map(stems.get, words, words)) for words in texts]
 
 
 def _after_fork_in_child() -> None:

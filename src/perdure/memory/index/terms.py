@@ -58,18 +58,18 @@ class IndexEntry(NamedTuple):
 
     def terms(self) -> set[int]:
         """Return the terms of the record, without its words."""
-        found: set[int] = set()
+        terms: set[int] = set()
         for path in self.paths:
-            found.update(_terms_of_path(path) if len(path) <= _CACHED else _path_terms(path))
+            terms.update(_terms_of_path(path) if len(path) <= _CACHED else _path_terms(path))
         if self.fingerprint:
-            found.add(term("fingerprint", self.fingerprint))
+            terms.add(term("fingerprint", self.fingerprint))
         if self.sha:
-            found.add(term_of_commit(self.sha))
+            terms.add(term_of_commit(self.sha))
         if self.key:
-            found.add(term("key", self.key))
+            terms.add(term("key", self.key))
         if self.pr_number is not None:
-            found.add(_term_of_number(self.pr_number))
-        return found
+            terms.add(_term_of_number(self.pr_number))
+        return terms
 
 
 def index_entry(line: Line) -> IndexEntry:
@@ -175,10 +175,10 @@ def _paths(value: Any) -> tuple[str, ...]:
     listed = value if isinstance(value, list) else []
     if isinstance(value, str):
         listed = [value]
-    found = [
+    paths = [
         _short_path(each) if len(each) <= _CACHED else _path(each) for each in listed[:_MOST_PATHS] if type(each) is str
     ]
-    return (found[0],) if len(found) == 1 and found[0] else tuple(dict.fromkeys(filter(None, found)))
+    return (paths[0],) if len(paths) == 1 and paths[0] else tuple(dict.fromkeys(filter(None, paths)))
 
 
 def _path(value: str) -> str:

@@ -28,18 +28,18 @@ class View:
         self._log = log
         self._is_lenient = is_lenient
         self._deadline_s: float | None = None
-        notes = [part.header() for part in parts]
-        self.upto = notes[-1].upto if notes else 0
+        headers = [part.header() for part in parts]
+        self.upto = headers[-1].upto if headers else 0
         """The offset up to which the log is indexed."""
         self.file = identity(os.fstat(fd))
-        self.records = sum(header.records for header in notes)
-        self.words = sum(header.words for header in notes)
+        self.records = sum(header.records for header in headers)
+        self.words = sum(header.words for header in headers)
 
-    def until(self, deadline_s: float | None) -> None:
+    def set_deadline(self, deadline_s: float | None) -> None:
         """Set the deadline, on the monotonic clock, after which every query raises OutOfTime."""
         self._deadline_s = deadline_s
         for part in self._open_parts:
-            part.until(deadline_s)
+            part.set_deadline(deadline_s)
 
     def with_term(self, term: int, oldest: int, repo: str, *, is_hasty: bool = False) -> Iterator[Row]:
         """Yield the records of a term that are not older, by severity, then newest first, then by id."""
@@ -47,11 +47,11 @@ class View:
 
     def with_words(self, words: Sequence[str], newest: int, oldest: int, repo: str) -> Iterator[Row]:
         """Yield, of the last `newest` records with all the words, those not older, in the same order."""
-        found = []
+        streams = []
         for part in reversed(self._open_parts):
-            found.append(part.with_words(words, newest, oldest, repo))
+            streams.append(part.with_words(words, newest, oldest, repo))
             newest -= part.count_with(words, newest)
-        return _merged(found)
+        return _merged(streams)
 
     def numbers_with(self, words: Sequence[str]) -> Iterator[int]:
         """Yield the numbers of all records that have all the words."""
@@ -74,10 +74,10 @@ class View:
         """Return the last record with an id."""
         return next((row for part in reversed(self._open_parts) for row in part.with_id(name)), None)
 
-    def ids_with_prefix(self, beginning: str, at_most: int) -> list[str]:
+    def ids_with_prefix(self, prefix: str, at_most: int) -> list[str]:
         """Return ids with a prefix that are not hidden, sorted."""
-        found = {name for part in self._open_parts for name in part.ids_with_prefix(beginning, at_most)}
-        return sorted(name for name in found if self.visible(name) is not None)
+        names = {name for part in self._open_parts for name in part.ids_with_prefix(prefix, at_most)}
+        return sorted(name for name in names if self.visible(name) is not None)
 
     def visible(self, name: str) -> Row | None:
         """Return the last record with an id, unless it is hidden."""
@@ -94,13 +94,13 @@ class View:
 
     def is_current(self, row: Row) -> bool:
         """Return whether a record is neither forgotten nor superseded."""
-        return not any(part.is_gone(row) for part in self._open_parts)
+        return not any(part.is_removed(row) for part in self._open_parts)
 
     def with_key(self, key: str) -> list[JsonObject]:
         """Return the current records that have a key and an id, in the order of the log."""
         rows = sorted(self.with_term(term("key", key), UNDATED, ""), key=lambda row: row.n)
-        found = [self.read(row) for row in rows if row.id and self.is_current(row)]
-        return [line.record for line, entry in filter(None, found) if entry.key == key]
+        read = [self.read(row) for row in rows if row.id and self.is_current(row)]
+        return [line.record for line, entry in filter(None, read) if entry.key == key]
 
     def read(self, row: Row) -> tuple[Line, IndexEntry] | None:
         """Read a record from the log.
@@ -120,5 +120,5 @@ class View:
         raise Stale
 
 
-def _merged(found: list[Iterator[Row]]) -> Iterator[Row]:
-    return found[0] if len(found) == 1 else heapq.merge(*found, key=lambda row: (row.place, row.id, row.n))
+def _merged(streams: list[Iterator[Row]]) -> Iterator[Row]:
+    return streams[0] if len(streams) == 1 else heapq.merge(*streams, key=lambda row: (row.place, row.id, row.n))

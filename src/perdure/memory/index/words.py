@@ -18,18 +18,18 @@ _LONGEST_WORD = 64
 _ASCII_WORD = re.compile(r"[a-z0-9]{1,64}")
 _ONLY_WORDS = bytes(ord(chr(code).lower() if chr(code).isalnum() else " ") for code in range(128)).ljust(256)
 """A translation table for the bytes of an ASCII text, which is faster than one for characters."""
-_EASTERN = (
+_CJK = (
     "\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u303b\u303c\u3041-\u3096\u309d-\u309f"
     "\u30a1-\u30fa\u30fc-\u30ff\u3105-\u312f\u3131-\u318e\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     "\ua960-\ua97c\uac00-\ud7a3\ud7b0-\ud7fb\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
 )
 """Han, kana, bopomofo and Hangul."""
-_FIRST_EASTERN = "\u1100"
-_RUN = re.compile(f"[{_EASTERN}]")
-_WORD = re.compile(rf"[{_EASTERN}]+|[^\W_{_EASTERN}]{{1,64}}")
+_FIRST_CJK = "\u1100"
+_RUN = re.compile(f"[{_CJK}]")
+_WORD = re.compile(rf"[{_CJK}]+|[^\W_{_CJK}]{{1,64}}")
 _VOICED = "\u3099\u309a"
 """Marks of kana that change the letter, unlike accents."""
-_LONGEST_PIECE = 3
+_LONGEST_NGRAM = 3
 
 
 def words_in(text: str) -> list[str]:
@@ -53,47 +53,47 @@ def terms_of(content: JsonObject) -> list[str]:
 
 def terms_of_all(contents: Sequence[JsonObject]) -> list[list[str]]:
     """Return the terms of several records; stemming them together is faster."""
-    spoken = [words_in(f"{_spoken(each.get('title'))} {_spoken(each.get('summary'))}") for each in contents]
-    return [_terms(words, stems) for words, stems in zip(spoken, stems_of(spoken), strict=True)]
+    words_of_each = [words_in(f"{_text_of(each.get('title'))} {_text_of(each.get('summary'))}") for each in contents]
+    return [_terms(words, stems) for words, stems in zip(words_of_each, stems_of(words_of_each), strict=True)]
 
 
-def asked_terms(text: str, most: int) -> dict[str, str]:
+def terms_of_query(text: str, most: int) -> dict[str, str]:
     """Return the first terms of a query, each with the word that it comes from."""
     words = list(dict.fromkeys(words_in(text)))[:most]
-    asked = [
+    pairs = [
         (term, word)
         for word, stem in zip(words, stems_of([words])[0], strict=True)
-        for term in (_asked_pieces(word) if _RUN.match(word) else [stem])
+        for term in (_query_ngrams(word) if _RUN.match(word) else [stem])
     ]
-    found: dict[str, str] = {}
-    for term, word in asked[:most]:
-        found.setdefault(term, word)
-    return found
+    terms: dict[str, str] = {}
+    for term, word in pairs[:most]:
+        terms.setdefault(term, word)
+    return terms
 
 
 def _terms(words: Sequence[str], stems: list[str]) -> list[str]:
-    if max(words, default="") < _FIRST_EASTERN:
+    if max(words, default="") < _FIRST_CJK:
         return stems
-    found: list[str] = []
+    terms: list[str] = []
     for word, stem in zip(words, stems, strict=True):
         if _RUN.match(word):
-            found += chain.from_iterable(_pieces(word, size) for size in range(1, _LONGEST_PIECE + 1))
+            terms += chain.from_iterable(_ngrams(word, size) for size in range(1, _LONGEST_NGRAM + 1))
         else:
-            found.append(stem)
-    return found
+            terms.append(stem)
+    return terms
 
 
-def _asked_pieces(run: str) -> list[str]:
-    if len(run) < _LONGEST_PIECE:
+def _query_ngrams(run: str) -> list[str]:
+    if len(run) < _LONGEST_NGRAM:
         return [run]
-    return [*_pieces(run, _LONGEST_PIECE), *_pieces(run, _LONGEST_PIECE - 1)]
+    return [*_ngrams(run, _LONGEST_NGRAM), *_ngrams(run, _LONGEST_NGRAM - 1)]
 
 
-def _pieces(run: str, size: int) -> list[str]:
+def _ngrams(run: str, size: int) -> list[str]:
     return [run[at : at + size] for at in range(len(run) - size + 1)]
 
 
-def _spoken(value: Any) -> str:
+def _text_of(value: Any) -> str:
     if isinstance(value, str):
         return value
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else ""

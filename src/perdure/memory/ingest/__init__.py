@@ -1,5 +1,5 @@
 """Adapters that turn the output of other tools into records.
 
-An adapter reads one source and gives `Found`: records, and what it could not use. It tolerates whatever is missing and
-raises nothing that its caller would have to handle. It imports what `perdure.memory` may import.
+An adapter reads one source and returns `SourceRecords`: the records, and the reasons why entries are unusable. It
+tolerates missing data and raises no error that a caller must handle. It may import what `perdure.memory` may.
 """

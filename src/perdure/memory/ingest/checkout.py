@@ -17,24 +17,24 @@ def repository_root(path: Path) -> Path | None:
 def in_repository(text: str, folder: Path | None = None) -> str:
     """Return a path relative to its repository, given one that is absolute or relative to a folder.
 
-    Where there is no repository, a relative path below the folder stays as it is.
+    Without a repository, a relative path below the folder is returned unchanged.
 
     Raises: Invalid when it is empty, is in no repository, or is a whole repository.
     """
-    given = text.strip().replace("\\", "/")
-    if not given:
+    path_text = text.strip().replace("\\", "/")
+    if not path_text:
         raise Invalid("A path is empty. Name a file or a folder in a repository.")
     here = Path.cwd() if folder is None else folder
-    path = Path(os.path.normpath(here / given))
+    path = Path(os.path.normpath(here / path_text))
     root = repository_root(path)
-    if root is None and not Path(given).is_absolute() and path.is_relative_to(here):
+    if root is None and not Path(path_text).is_absolute() and path.is_relative_to(here):
         root = here
     if root is None:
         raise Invalid(f"The path {text!r} is not in a git repository. Give one that is, or run this in the repository.")
-    found = _within(path, root)
-    if found == ".":
+    relative = _within(path, root)
+    if relative == ".":
         raise Invalid(f"The path {text!r} is a whole repository. Name a file or a folder in it.")
-    return found
+    return relative
 
 
 def is_shallow(folder: Path | None = None) -> bool:

@@ -16,7 +16,7 @@ _SAFE = (
 )
 """A repository can configure programs that git runs. Reading needs none of them, so all are turned off."""
 _QUIET = {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C.UTF-8"}
-_OF_ANOTHER = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_NAMESPACE")
+_REPOSITORY_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_NAMESPACE")
 _OWNER_AND_NAME = re.compile(r"(?:://[^/]+/|[^/:]:)/?((?:[\w.-]+/)+[\w.-]+?)(?:\.git)?/?$")
 """The path of a repository URL; groups may be nested."""
 _COMMIT_ID = re.compile(r"[0-9a-fA-F]{4,64}")
@@ -37,12 +37,12 @@ class Repository:
         if not name.strip() or name.startswith("-") or any(char.isspace() or not char.isprintable() for char in name):
             raise Invalid(f"{name!r} is not a commit: give an id, a branch or a tag.")
         try:
-            found = self._ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+            output = self._ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
         except NotFound as error:
-            self._ask("rev-parse", "--git-dir")  # says, if so, that there is no repository
+            self._ask("rev-parse", "--git-dir")  # raises the better error if there is no repository
             reason = f" This is a shallow clone, which may lack it. {UNSHALLOW}" if self.is_shallow() else ""
             raise NotFound(f"There is no commit {name!r} in this repository.{reason}") from error
-        return found.decode("ascii", "replace").strip()
+        return output.decode("ascii", "replace").strip()
 
     def commit_or_id(self, text: str) -> str:
         """Return the full id of a commit of this repository; an id that it does not have is returned unchanged.
@@ -62,14 +62,14 @@ class Repository:
         Raises: NotFound, also for the oldest commit of a shallow clone, which would seem to have made every file;
         what `commit` raises.
         """
-        found = self.commit(commit)
-        if found in self._cut_off():
+        sha = self.commit(commit)
+        if sha in self._shallow_commits():
             raise NotFound(
-                f"Git cannot list what {found[:12]} changed: this is a shallow clone, which lacks the commit before it."
+                f"Git cannot list what {sha[:12]} changed: this is a shallow clone, which lacks the commit before it."
                 f" {UNSHALLOW}"
             )
         options = ("--max-count=1", "--format=", "--name-only", "-m", "--first-parent", "--no-renames", "--no-ext-diff")
-        listed = self._ask("log", "-z", *options, "--end-of-options", found, "--")
+        listed = self._ask("log", "-z", *options, "--end-of-options", sha, "--")
         return [os.fsdecode(path).encode(errors="replace").decode() for path in listed.split(b"\0") if path]
 
     def log(self, *options: str) -> list[str]:
@@ -94,7 +94,7 @@ class Repository:
         except PerdureError:
             return False
 
-    def _cut_off(self) -> set[str]:
+    def _shallow_commits(self) -> set[str]:
         """Return the commits whose parents a shallow clone lacks."""
         if not self.is_shallow():
             return set()
@@ -114,8 +114,8 @@ class Repository:
     def name(self) -> str | None:
         """Return `owner/name` from the URL of the remote `origin`, if there is one."""
         address = self.address()
-        found = _OWNER_AND_NAME.search(address) if "://" in address or "@" in address else None
-        return found.group(1) if found else None
+        match = _OWNER_AND_NAME.search(address) if "://" in address or "@" in address else None
+        return match.group(1) if match else None
 
     def _ask(self, *words: str) -> bytes:
         """Run git to its end.
@@ -123,8 +123,8 @@ class Repository:
         Raises: NotFound when it fails; Unavailable when it cannot be run, or takes too long.
         """
         environment = {**os.environ, **_QUIET}
-        if self.folder is not None:  # a hook names its own repository in the environment, which is not the one meant
-            environment = {key: value for key, value in environment.items() if key not in _OF_ANOTHER}
+        if self.folder is not None:  # the environment of a hook names another repository
+            environment = {key: value for key, value in environment.items() if key not in _REPOSITORY_VARIABLES}
         try:
             done = subprocess.run(
                 ["git", *_SAFE, *self._where, *words],  # noqa: S607 (the git that the person has)
@@ -149,5 +149,5 @@ class Repository:
         return [] if self.folder is None else ["-C", str(self.folder)]
 
 
-def _first_line(said: bytes) -> str:
-    return said.decode(errors="replace").strip().partition("\n")[0][:300]
+def _first_line(output: bytes) -> str:
+    return output.decode(errors="replace").strip().partition("\n")[0][:300]

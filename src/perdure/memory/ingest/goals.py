@@ -1,4 +1,4 @@
-"""Finished goals as records: the text of the goal, how it ended, and which step failed."""
+"""Converts finished goals to records: the text of the goal, how it ended, and which steps failed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ _LONGEST_PART = 200
 
 
 @dataclass(frozen=True)
-class Ending:
+class GoalEnd:
     """The end of a goal; `failed` has each step that failed in this attempt."""
 
     goal_id: str
@@ -26,33 +26,33 @@ class Ending:
     """The number of this attempt: a failed goal may be retried."""
 
 
-def goal_outcome(ending: Ending) -> JsonObject:
+def goal_outcome(end: GoalEnd) -> JsonObject:
     """Return the record of an end of a goal.
 
-    Goals of the same text that end alike on one day (UTC), at the same attempt, have one record.
+    Goals with the same text, the same result, the same attempt and the same day (UTC) have one record.
     """
-    steps = [step for step, _ in ending.failed]
-    last_step = steps[-1] if steps and ending.reason != "done" else ""
-    fingerprint = ["goal", shortened(ending.text, _LONGEST_PART), ending.reason, shortened(last_step, _LONGEST_PART)]
-    said = [ending.detail or "", *(f"{step}: {message}" for step, message in ending.failed)]
+    steps = [step for step, _ in end.failed]
+    last_step = steps[-1] if steps and end.reason != "done" else ""
+    fingerprint = ["goal", shortened(end.text, _LONGEST_PART), end.reason, shortened(last_step, _LONGEST_PART)]
+    lines = [end.detail or "", *(f"{step}: {message}" for step, message in end.failed)]
     where = f" in {last_step}" if last_step else ""
-    day = ending.ended_ms // 86_400_000
-    attempt = (ending.attempt,) if ending.attempt > 1 else ()
+    day = end.ended_ms // 86_400_000
+    attempt = (end.attempt,) if end.attempt > 1 else ()
     return {
-        "id": identity("goal", ending.repo or "", *fingerprint, day, *attempt),
+        "id": identity("goal", end.repo or "", *fingerprint, day, *attempt),
         "type": "goal_outcome",
-        "timestamp": ending.ended_ms,
-        "severity": _SEVERITIES.get(ending.reason, "medium"),
+        "timestamp": end.ended_ms,
+        "severity": _SEVERITIES.get(end.reason, "medium"),
         "source": "goals",
-        "title": shortened(f"{ending.reason}{where}: {ending.text}", 300),
-        "summary": shortened("\n".join(filter(None, said))),
+        "title": shortened(f"{end.reason}{where}: {end.text}", 300),
+        "summary": shortened("\n".join(filter(None, lines))),
         "fingerprint": fingerprint,
-        "paths": list(ending.paths)[:MOST_PATHS],
+        "paths": list(end.paths)[:MOST_PATHS],
         "metadata": {
-            "goal_id": ending.goal_id,
-            "reason": ending.reason,
-            "attempt": ending.attempt,
+            "goal_id": end.goal_id,
+            "reason": end.reason,
+            "attempt": end.attempt,
             "failed_steps": steps[:MOST_PATHS],
         },
-        **({"repo": ending.repo} if ending.repo else {}),
+        **({"repo": end.repo} if end.repo else {}),
     }

@@ -1,7 +1,7 @@
 """JUnit test reports: the tests that failed together become one record.
 
-A report comes from elsewhere. It is read piece by piece; one that declares entities, is too large or too deep is
-refused before anything in it is believed.
+A report is untrusted. It is parsed in pieces; one that declares entities, is too large or too deep is rejected before
+any part of it is used.
 """
 
 import os
@@ -14,7 +14,7 @@ from xml.parsers import expat
 
 from perdure.errors import Invalid
 from perdure.memory.ingest.checkout import repository_root
-from perdure.memory.ingest.report import MOST_PATHS, Found, identity, shortened
+from perdure.memory.ingest.report import MOST_PATHS, SourceRecords, identity, shortened
 from perdure.memory.normalise import moment
 from perdure.memory.record import JsonObject
 
@@ -39,8 +39,8 @@ class _Case:
     message: str = ""
     text: list[str] = field(default_factory=list)
     size: int = 0
-    said: str = ""
-    places: tuple[str, ...] = ()
+    first_line: str = ""
+    files: tuple[str, ...] = ()
     """The files that the failure names."""
 
     @property
@@ -50,12 +50,12 @@ class _Case:
     def close(self) -> None:
         """Keep the first line of the failure's text, and the files of its traceback."""
         text = "".join(self.text)
-        self.said = shortened((self.message.strip() or text.strip()).partition("\n")[0], 300)
-        self.places = tuple(dict.fromkeys(_PLACE.findall(text)))
+        self.first_line = shortened((self.message.strip() or text.strip()).partition("\n")[0], 300)
+        self.files = tuple(dict.fromkeys(_PLACE.findall(text)))
         self.text.clear()
 
 
-class _Refused(Exception):
+class _InvalidReport(Exception):
     """The report is not valid, and reading it stops."""
 
 
@@ -74,23 +74,23 @@ class _Reader:
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._end
         self._parser.CharacterDataHandler = self._text
-        self._parser.EntityDeclHandler = self._refuse_entity
-        self._parser.ExternalEntityRefHandler = self._refuse_entity
+        self._parser.EntityDeclHandler = self._reject_entity
+        self._parser.ExternalEntityRefHandler = self._reject_entity
 
     def feed(self, data: bytes, *, is_last: bool = False) -> None:
         """Read the next piece.
 
-        Raises: _Refused; expat.ExpatError.
+        Raises: _InvalidReport; expat.ExpatError.
         """
         self._parser.Parse(data, is_last)
 
-    def _refuse_entity(self, *_about: object) -> int:
-        raise _Refused("it declares entities, which a test report does not need")
+    def _reject_entity(self, *_about: object) -> int:
+        raise _InvalidReport("it declares entities, which a test report does not need")
 
     def _start(self, name: str, attributes: Mapping[str, str]) -> None:
         self._open.append(name)
         if len(self._open) > _DEEPEST:
-            raise _Refused(f"it is nested more than {_DEEPEST} deep")
+            raise _InvalidReport(f"it is nested more than {_DEEPEST} deep")
         match name:
             case "testsuite":
                 self.moment = max(self.moment, _moment(attributes.get("timestamp", "")))
@@ -121,34 +121,36 @@ class _Reader:
 
 def junit(
     path: Path, *, root: Path | None = None, repo: str | None = None, sha: str | None = None, pr: int | None = None
-) -> Found:
+) -> SourceRecords:
     """Find which tests failed in a report; no record when none did."""
-    found = Found()
+    collected = SourceRecords()
     reader = _Reader()
     try:
         _read(path, reader)
     except OSError as error:
-        found.skip(f"{path}: cannot be read: {error.strerror}.")
-    except (_Refused, expat.ExpatError, ValueError, LookupError) as error:  # the last two: of an odd encoding
-        found.skip(f"{path}: not used: {error}.")
+        collected.skip(f"{path}: cannot be read: {error.strerror}.")
+    except (_InvalidReport, expat.ExpatError, ValueError, LookupError) as error:  # the last two: of an odd encoding
+        collected.skip(f"{path}: not used: {error}.")
     else:
         if reader.failed:
             about = {"repo": repo, "sha": sha, "pr_number": pr}
             record = _record(reader, root or Path.cwd(), {k: v for k, v in about.items() if v is not None})
-            found.records.append(record)
+            collected.records.append(record)
             if not record["paths"]:
-                found.errors.append(f"{path}: it names no file of the repository, so that no path finds the record.")
+                collected.errors.append(
+                    f"{path}: it names no file of the repository, so that no path finds the record."
+                )
         elif not reader.total:
-            found.skip(f"{path}: no test case is in it.")
-    return found
+            collected.skip(f"{path}: no test case is in it.")
+    return collected
 
 
 def _read(path: Path, reader: _Reader) -> None:
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
-        raise _Refused("it is not a file")
+        raise _InvalidReport("it is not a file")
     if status.st_size > LARGEST_BYTES:
-        raise _Refused(f"it is larger than {LARGEST_BYTES >> 20} MiB")
+        raise _InvalidReport(f"it is larger than {LARGEST_BYTES >> 20} MiB")
     with path.open("rb") as file:
         while data := file.read(_CHUNK):
             reader.feed(data)
@@ -169,7 +171,7 @@ def _record(reader: _Reader, root: Path, about: JsonObject) -> JsonObject:
         "severity": "high",
         "source": "junit",
         "title": shortened(f"{len(failed)} of {reader.total} tests failed: {first}", 300),
-        "summary": shortened("\n".join(f"{case.title}: {case.said}" for case in failed[:_MOST_TESTS])),
+        "summary": shortened("\n".join(f"{case.title}: {case.first_line}" for case in failed[:_MOST_TESTS])),
         "fingerprint": fingerprint,
         "paths": paths[:MOST_PATHS],
         "metadata": {"failed": len(failed), "total": reader.total, "tests": names[:_MOST_TESTS]},
@@ -179,10 +181,10 @@ def _record(reader: _Reader, root: Path, about: JsonObject) -> JsonObject:
 
 def _paths(case: _Case, root: Path) -> set[str]:
     """Return the file of a test and those of its traceback; without any, the file that its class may be in."""
-    record_id_of = [*filter(None, [case.file]), *case.places]
-    found = {path for text in record_id_of if (path := _within(text, root))}
-    found |= {path for text in (case.classname, case.suite) if (path := _existing(text, root))}
-    return found or {path for text in _modules(case.classname, root) if (path := _within(text, root))}
+    named = [*filter(None, [case.file]), *case.files]
+    paths = {path for text in named if (path := _within(text, root))}
+    paths |= {path for text in (case.classname, case.suite) if (path := _existing(text, root))}
+    return paths or {path for text in _modules(case.classname, root) if (path := _within(text, root))}
 
 
 def _existing(text: str, root: Path) -> str | None:
@@ -203,18 +205,16 @@ def _modules(classname: str, root: Path) -> list[str]:
 def _within(text: str, root: Path) -> str | None:
     """Return a path relative to the repository; None for one outside of it and for installed code."""
     base = repository_root(root) or root
-    record_id_of = text.strip().replace("\\", "/")
-    path = Path(os.path.normpath(root / record_id_of))
-    if not os.path.lexists(path) and os.path.lexists(
-        base / record_id_of
-    ):  # the tests ran at the root, in another folder
-        path = Path(os.path.normpath(base / record_id_of))
+    relative = text.strip().replace("\\", "/")
+    path = Path(os.path.normpath(root / relative))
+    if not os.path.lexists(path) and os.path.lexists(base / relative):  # the tests ran at the root, in another folder
+        path = Path(os.path.normpath(base / relative))
     if not path.is_relative_to(base):
         path, base = Path(os.path.realpath(path)), Path(os.path.realpath(base))
     if not path.is_relative_to(base) or path == base:
         return None
-    found = path.relative_to(base)
-    return found.as_posix() if _INSTALLED.isdisjoint(found.parts) else None
+    inside = path.relative_to(base)
+    return inside.as_posix() if _INSTALLED.isdisjoint(inside.parts) else None
 
 
 def _moment(text: str) -> str:

@@ -14,19 +14,19 @@ _AT_ONCE = 100
 
 
 @dataclass
-class Found:
-    """The records of a source; `skipped` counts unusable entries, `errors` says why."""
+class SourceRecords:
+    """The records of a source; `skipped` counts its unusable entries, `errors` has a reason for each."""
 
     records: list[JsonObject] = field(default_factory=list)
     skipped: int = 0
     errors: list[str] = field(default_factory=list)
 
     def skip(self, why: str) -> None:
-        """Skip an entry, and note why."""
+        """Count an unusable entry, and keep the reason."""
         self.skipped += 1
         self.errors.append(why)
 
-    def extend(self, other: "Found") -> None:
+    def extend(self, other: "SourceRecords") -> None:
         """Add the findings of another source."""
         self.records += other.records
         self.skipped += other.skipped
@@ -41,26 +41,26 @@ class Target(Protocol):
         ...
 
 
-def store(found: Found, target: Target) -> dict[str, Any]:
+def store(collected: SourceRecords, target: Target) -> dict[str, Any]:
     """Store findings, and report how many were added; a record whose id is taken is a duplicate.
 
-    The ids come from what the records tell of, so that the same source, read again years later, adds nothing. A record
-    that was forgotten does not come back.
+    The ids are derived from the content, so that the same source, read again years later, adds nothing. A forgotten
+    record is not added again.
     """
     report: dict[str, Any] = {
         "added": 0,
         "duplicates": 0,
         "forgotten": 0,
-        "skipped": found.skipped,
-        "errors": list(found.errors),
+        "skipped": collected.skipped,
+        "errors": list(collected.errors),
     }
-    for start in range(0, len(found.records), _AT_ONCE):
-        part = found.records[start : start + _AT_ONCE]
+    for start in range(0, len(collected.records), _AT_ONCE):
+        part = collected.records[start : start + _AT_ONCE]
         try:
             _store_part(part, target, report)
-        except PerdureError as error:  # the memory itself: what comes after would fare no better
+        except PerdureError as error:  # of the memory itself: the next part would fail, too
             done = report["added"] + report["duplicates"] + report["forgotten"]
-            report["skipped"] += len(found.records) - done
+            report["skipped"] += len(collected.records) - done
             report["errors"].append(error.detail)
             break
     return report

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from perdure.errors import PerdureError
 from perdure.memory.ingest.git import UNSHALLOW, Repository
-from perdure.memory.ingest.report import MOST_PATHS, Found, identity, shortened
+from perdure.memory.ingest.report import MOST_PATHS, SourceRecords, identity, shortened
 from perdure.memory.normalise import paths_inside
 from perdure.memory.record import JsonObject
 
@@ -27,10 +27,10 @@ class _Revert:
     pr_number: int | None
 
 
-def reverts(folder: Path, *, since_s: int, limit: int, repo: str | None = None) -> Found:
+def reverts(folder: Path, *, since_s: int, limit: int, repo: str | None = None) -> SourceRecords:
     """Find the newest commits that revert another one, with the paths that were reverted."""
     repository = Repository(folder)
-    found = Found()
+    collected = SourceRecords()
     try:
         texts = repository.log(
             *("--extended-regexp", "--regexp-ignore-case", f"--format={_FORMAT}"),
@@ -38,20 +38,20 @@ def reverts(folder: Path, *, since_s: int, limit: int, repo: str | None = None) 
             *(f"--since=@{since_s} +0000", f"--max-count={limit}"),
         )
     except PerdureError as error:
-        found.skip(f"{folder}: {error.detail}")
-        return found
+        collected.skip(f"{folder}: {error.detail}")
+        return collected
     if repository.is_shallow():
-        found.errors.append(f"{folder} is a shallow clone: only its newest commits were read. {UNSHALLOW}")
+        collected.errors.append(f"{folder} is a shallow clone: only its newest commits were read. {UNSHALLOW}")
     name = repo or repository.name()
     for text in texts:
         if (revert := _read(text)) is None:
-            continue  # the words stood in the middle of a sentence
+            continue  # the phrase was in the middle of a sentence
         try:
-            found.records.append(_record(revert, _paths(repository, revert), name))
+            collected.records.append(_record(revert, _paths(repository, revert), name))
         except PerdureError as error:
             # It is not stored without its paths, because nothing would find it by them.
-            found.skip(f"{revert.sha[:12]}: skipped, because its paths cannot be read. {error.detail}")
-    return found
+            collected.skip(f"{revert.sha[:12]}: skipped, because its paths cannot be read. {error.detail}")
+    return collected
 
 
 def _read(text: str) -> _Revert | None:
@@ -86,7 +86,7 @@ def _paths(repository: Repository, revert: _Revert) -> list[str]:
 
 def _record(revert: _Revert, paths: list[str], repo: str | None) -> JsonObject:
     repo = repo or revert.repo
-    usable_header = paths_inside(paths)
+    inside = paths_inside(paths)
     reverted = {"reverted_sha": revert.commit, "reverted_pr": revert.pr_number, "paths": len(paths)}
     optional = {"repo": repo or None, "pr_number": revert.pr_number}
     return {
@@ -98,7 +98,7 @@ def _record(revert: _Revert, paths: list[str], repo: str | None) -> JsonObject:
         "sha": revert.sha,
         "title": shortened(revert.subject, 300),
         "summary": shortened(revert.body.strip()),
-        "paths": usable_header[:MOST_PATHS],
+        "paths": inside[:MOST_PATHS],
         "metadata": {key: value for key, value in reverted.items() if value is not None},
         **{key: value for key, value in optional.items() if value is not None},
     }

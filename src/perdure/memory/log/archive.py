@@ -19,14 +19,16 @@ from perdure.memory.paths import MemoryFiles
 _MUCH = 1 << 20
 
 
-def archive_files(places: MemoryFiles) -> list[Path]:
+def archive_files(files: MemoryFiles) -> list[Path]:
     """Return the files of the archive, the oldest year first."""
-    with translate_os_errors(places.archive):
+    with translate_os_errors(files.archive):
         try:
-            found = [entry for entry in os.scandir(places.archive) if entry.name.endswith(".jsonl") and entry.is_file()]
+            entries = [
+                entry for entry in os.scandir(files.archive) if entry.name.endswith(".jsonl") and entry.is_file()
+            ]
         except FileNotFoundError:
             return []
-    return sorted(Path(entry.path) for entry in found)
+    return sorted(Path(entry.path) for entry in entries)
 
 
 def record_digest(line: Line, text: bytes) -> bytes:
@@ -35,21 +37,21 @@ def record_digest(line: Line, text: bytes) -> bytes:
     return blake2b(what, digest_size=16).digest()
 
 
-def archive(places: MemoryFiles, year: str, texts: Callable[[], Iterable[tuple[bytes, bytes]]]) -> None:
+def archive(files: MemoryFiles, year: str, texts: Callable[[], Iterable[tuple[bytes, bytes]]]) -> None:
     """Add lines, each given with its record digest, to a year unless it has them; an error adds nothing.
 
     When this returns, all of them are durable, including those that were there before.
 
     Raises: Unavailable; Denied; Damaged when the disk fails.
     """
-    path = places.archive / f"{year}.jsonl"
+    path = files.archive / f"{year}.jsonl"
     file = OpenFile(open_file(path, os.O_RDWR | os.O_APPEND | os.O_CREAT))
     with translate_os_errors(path):
         size = _end_last_line(file.fd, path)
-        there = _known(path, {same for same, _ in texts()})
+        stored = _stored_digests(path, {digest for digest, _ in texts()})
         failpoints.hit("memory.archive.before")
         try:
-            for part in _joined(_missing(texts(), there)):
+            for part in _joined(_missing(texts(), stored)):
                 write_all(file.fd, part)
             fsync_file(file.fd)
         except BaseException:
@@ -59,22 +61,22 @@ def archive(places: MemoryFiles, year: str, texts: Callable[[], Iterable[tuple[b
         failpoints.hit("memory.archive.after")
 
 
-def purge(places: MemoryFiles, targets: Set[str]) -> int:
+def purge(files: MemoryFiles, targets: Set[str]) -> int:
     """Remove the records with these ids from the archive, one file at a time; return how many."""
-    return sum(_purge(path, targets) for path in archive_files(places)) if targets else 0
+    return sum(_purge(path, targets) for path in archive_files(files)) if targets else 0
 
 
-def count(places: MemoryFiles, targets: Set[str]) -> int:
+def count(files: MemoryFiles, targets: Set[str]) -> int:
     """Return how many records of the archive have these ids."""
-    files = archive_files(places) if targets else []
-    return sum(record_id_of(line) in targets for path in files for line in iter_lines(path))
+    years = archive_files(files) if targets else []
+    return sum(record_id_of(line) in targets for path in years for line in iter_lines(path))
 
 
 def _purge(path: Path, targets: Set[str]) -> int:
-    gone = [
+    removed = [
         range(line.offset, line.offset + line.length + 1) for line in iter_lines(path) if record_id_of(line) in targets
     ]
-    if not gone:
+    if not removed:
         return 0
     old = OpenFile(open_file(path, os.O_RDONLY))
     draft = path.with_name(f"{path.name}.new")
@@ -82,14 +84,14 @@ def _purge(path: Path, targets: Set[str]) -> int:
         size = os.fstat(old.fd).st_size
         with part_file(path, name=draft.name) as new:
             copy_owner(new.fd, old.fd, path)
-            for kept in remaining_ranges(gone, size):
+            for kept in remaining_ranges(removed, size):
                 for chunk in chunks_of(old.fd, path, kept.start, kept.stop):
                     new.write(chunk)
             failpoints.hit("memory.purge.before")
             new.replace()
             failpoints.hit("memory.purge.between")
         failpoints.hit("memory.purge.after")
-    return len(gone)
+    return len(removed)
 
 
 def record_id_of(line: Line) -> str | None:
@@ -98,10 +100,10 @@ def record_id_of(line: Line) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def remaining_ranges(gone: Iterable[range], size: int) -> Iterator[range]:
+def remaining_ranges(removed: Iterable[range], size: int) -> Iterator[range]:
     """Yield the parts of a file outside of the given ones, which are in order."""
     at = 0
-    for part in gone:
+    for part in removed:
         if part.start > at:
             yield range(at, part.start)
         at = part.stop
@@ -109,16 +111,16 @@ def remaining_ranges(gone: Iterable[range], size: int) -> Iterator[range]:
         yield range(at, size)
 
 
-def _known(path: Path, wanted: Set[bytes]) -> set[bytes]:
+def _stored_digests(path: Path, digests: Set[bytes]) -> set[bytes]:
     """Return those of the record digests that a year already has."""
     lines = (record_digest(line, text) for line, text in _texts(path) if line.is_served)
-    return {same for same in lines if same in wanted}
+    return {digest for digest in lines if digest in digests}
 
 
-def _missing(texts: Iterable[tuple[bytes, bytes]], there: set[bytes]) -> Iterator[bytes]:
-    for same, text in texts:
-        if same not in there:
-            there.add(same)
+def _missing(texts: Iterable[tuple[bytes, bytes]], stored: set[bytes]) -> Iterator[bytes]:
+    for digest, text in texts:
+        if digest not in stored:
+            stored.add(digest)
             yield text
 
 

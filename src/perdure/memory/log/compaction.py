@@ -43,12 +43,12 @@ RetentionAction = Literal["keep", "archive", "forget", "drop"]
 
 @dataclass
 class Survey:
-    """Facts about all lines, which the decision about each line needs."""
+    """Facts about all lines that are needed to decide about one line."""
 
     since: str
     """Records since this time are kept."""
-    find_removed: RemovedRecords = field(default_factory=RemovedRecords)
-    """Which records are forgotten or superseded."""
+    removed: RemovedRecords = field(default_factory=RemovedRecords)
+    """The records that are forgotten or superseded."""
     newest: dict[bytes, tuple[str, int]] = field(default_factory=dict)
     """The timestamp and offset of the newest record of each fingerprint."""
     reused: set[str] = field(default_factory=set)
@@ -56,33 +56,33 @@ class Survey:
 
     def take(self, line: Line) -> None:
         """Note the id and the fingerprint of a record."""
-        if line.is_served and line.offset > self.find_removed.forgotten.get(record_id_of(line) or "", line.offset):
+        if line.is_served and line.offset > self.removed.forgotten.get(record_id_of(line) or "", line.offset):
             self.reused.add(record_id_of(line) or "")
-        is_gone = self.find_removed.is_forgotten(line) or self.find_removed.is_superseded(line)
-        if line.is_served and not is_gone and (mark := _fingerprint(line)) is not None:
-            found = (timestamp_of(line) or "", line.offset)
-            self.newest[mark] = max(found, self.newest.get(mark, found))
+        is_removed = self.removed.is_forgotten(line) or self.removed.is_superseded(line)
+        if line.is_served and not is_removed and (fingerprint := _fingerprint(line)) is not None:
+            newest = (timestamp_of(line) or "", line.offset)
+            self.newest[fingerprint] = max(newest, self.newest.get(fingerprint, newest))
 
     def action_for(self, line: Line) -> RetentionAction:
         """Decide what happens to a line. A damaged line stays: nothing is discarded because it cannot be read."""
-        if self.find_removed.is_forgotten(line):
+        if self.removed.is_forgotten(line):
             return "forget"
         if line.content is None or not line.is_served:
             return "keep"
         if is_tombstone(line):
             return "keep" if self._is_needed(line) else "drop"
         when = timestamp_of(line)
-        if self.since and when is not None and self.find_removed.is_superseded(line):
+        if self.since and when is not None and self.removed.is_superseded(line):
             return "archive"
         if when is None or when >= self.since or _is_pinned(line.content):
             return "keep"
-        mark = _fingerprint(line)
-        return "keep" if mark is not None and self.newest[mark][1] == line.offset else "archive"
+        fingerprint = _fingerprint(line)
+        return "keep" if fingerprint is not None and self.newest[fingerprint][1] == line.offset else "archive"
 
     def _is_needed(self, tombstone: Line) -> bool:
         """Return whether a tombstone is the last one of its id: it stays, so that no import restores the record."""
         target = target_of(tombstone.content or {})
-        return target not in self.reused and self.find_removed.forgotten.get(target) == tombstone.offset
+        return target not in self.reused and self.removed.forgotten.get(target) == tombstone.offset
 
 
 @dataclass
@@ -130,7 +130,7 @@ def forget(log: Log, record_id: str) -> JsonObject:
 
     Raises: NotFound; Conflict when another process rewrites the log for too long: the next compaction removes it then.
     """
-    if not _is_known(log.places, record_id):
+    if not _is_known(log.files, record_id):
         raise NotFound(f"There is no record with the id {record_id!r}.")
     now = now_ms()
     tombstone = {"id": str(uuid7()), "type": TOMBSTONE, "timestamp": moment(now / 1000), "target": record_id}
@@ -160,10 +160,10 @@ def is_tombstone(line: Line) -> bool:
 def timestamp_of(line: Line) -> str | None:
     """Return the timestamp of a record in its normal form, else its arrival time; None without both."""
     content = line.content or {}
-    given = content.get("timestamp")
-    if isinstance(given, str) and _NORMAL.fullmatch(given):
-        return given
-    for value in (given, None if line.arrival_ms is None else line.arrival_ms / 1000):
+    stated = content.get("timestamp")
+    if isinstance(stated, str) and _NORMAL.fullmatch(stated):
+        return stated
+    for value in (stated, None if line.arrival_ms is None else line.arrival_ms / 1000):
         try:
             return moment(value)
         except Invalid:
@@ -172,15 +172,15 @@ def timestamp_of(line: Line) -> str | None:
 
 
 def _compact(log: Log, since: str, *, wait_s: float) -> JsonObject:
-    if not log.places.log.exists():
+    if not log.files.log.exists():
         return {"kept": 0, "archived": 0, "forgotten": 0, "bytes_before": 0, "bytes_after": 0}
     with rewriting(log, wait_s=wait_s) as draft:
-        source, size = log.look()
-        survey = _survey(source, size, since, log.places)
-        removal = _removal(source, size, survey, log.places)
+        source, size = log.snapshot()
+        survey = _survey(source, size, since, log.files)
+        removal = _removal(source, size, survey, log.files)
         with writing():
-            removal.forgotten += purge(log.places, survey.find_removed.forgotten.keys())
-            archived = sum(_archive(log.places, source, year, spans) for year, spans in removal.archived.items())
+            removal.forgotten += purge(log.files, survey.removed.forgotten.keys())
+            archived = sum(_archive(log.files, source, year, spans) for year, spans in removal.archived.items())
         return {
             "kept": removal.kept + _rewrite(log, draft, source, size, removal),
             "archived": archived,
@@ -193,32 +193,32 @@ def _compact(log: Log, since: str, *, wait_s: float) -> JsonObject:
 def _dry_run(log: Log, since: str) -> JsonObject:
     """Return what a compaction would do now, without doing it."""
     try:
-        source = OpenFile(open_file(log.places.log, os.O_RDONLY))
+        source = OpenFile(open_file(log.files.log, os.O_RDONLY))
     except FileNotFoundError:
         return {"kept": 0, "archived": 0, "forgotten": 0, "bytes_before": 0, "bytes_after": 0}
     size = os.fstat(source.fd).st_size
-    survey = _survey(source, size, since, log.places)
-    removal = _removal(source, size, survey, log.places)
+    survey = _survey(source, size, since, log.files)
+    removal = _removal(source, size, survey, log.files)
     return {
         "kept": removal.kept,
         "archived": sum(len(spans) // 2 for spans in removal.archived.values()),
-        "forgotten": removal.forgotten + count(log.places, survey.find_removed.forgotten.keys()),
+        "forgotten": removal.forgotten + count(log.files, survey.removed.forgotten.keys()),
         "bytes_before": size,
         "bytes_after": size - sum(len(part) for part in removal.parts()),
     }
 
 
-def _removal(source: OpenFile, size: int, survey: Survey, places: MemoryFiles) -> Removal:
+def _removal(source: OpenFile, size: int, survey: Survey, files: MemoryFiles) -> Removal:
     removal = Removal()
-    for line in lines_of(source.fd, places.log, end=size):
+    for line in lines_of(source.fd, files.log, end=size):
         removal.take(line, survey.action_for(line))
     return removal
 
 
-def _survey(source: OpenFile, size: int, since: str, places: MemoryFiles) -> Survey:
-    survey = Survey(since, find_removed(source.fd, places, size))
-    if since or survey.find_removed.forgotten:
-        for line in lines_of(source.fd, places.log, end=size):
+def _survey(source: OpenFile, size: int, since: str, files: MemoryFiles) -> Survey:
+    survey = Survey(since, find_removed(source.fd, files, size))
+    if since or survey.removed.forgotten:
+        for line in lines_of(source.fd, files.log, end=size):
             survey.take(line)
     return survey
 
@@ -228,25 +228,25 @@ def _rewrite(log: Log, draft: Draft, source: OpenFile, size: int, removal: Remov
     if not removal.gone:
         return 0
     new_records = rewrite(log, draft, source, size, remaining_ranges(removal.parts(), size))
-    later = lines_of(draft.fd, log.places.log, start=new_records, end=draft.size)
+    later = lines_of(draft.fd, log.files.log, start=new_records, end=draft.size)
     return sum(line.is_served and not is_tombstone(line) for line in later)
 
 
-def _archive(places: MemoryFiles, source: OpenFile, year: str, spans: "array[int]") -> int:
+def _archive(files: MemoryFiles, source: OpenFile, year: str, spans: "array[int]") -> int:
     """Copy lines of the log to a year of the archive unless it has them; return the number of lines."""
 
     def texts() -> Iterator[tuple[bytes, bytes]]:
         for offset, length in _pairs(spans):
-            text = read_at(source.fd, places.log, offset, length)
+            text = read_at(source.fd, files.log, offset, length)
             yield record_digest(read_line(offset, text), text), text
 
-    archive(places, year, texts)
+    archive(files, year, texts)
     return len(spans) // 2
 
 
-def _is_known(places: MemoryFiles, record_id: str) -> bool:
-    files = [places.log, *archive_files(places)]
-    return any(record_id_of(line) == record_id for path in files for line in iter_lines(path))
+def _is_known(files: MemoryFiles, record_id: str) -> bool:
+    paths = [files.log, *archive_files(files)]
+    return any(record_id_of(line) == record_id for path in paths for line in iter_lines(path))
 
 
 def _fingerprint(line: Line) -> bytes | None:

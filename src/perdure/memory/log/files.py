@@ -34,9 +34,9 @@ class OpenFile:
         os.close(self.fd)
 
 
-def identity(found: os.stat_result) -> tuple[int, int]:
+def identity(status: os.stat_result) -> tuple[int, int]:
     """Return device and inode, which are equal for two names of one file."""
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def open_file(path: Path, flags: int) -> int:

@@ -6,7 +6,7 @@ from zlib import crc32
 
 import orjson
 
-from perdure.memory.record import OURS, SCHEMA_VERSION, JsonObject, encoded
+from perdure.memory.record import LOG_KEYS, SCHEMA_VERSION, JsonObject, encoded
 
 Kind = Literal["checked", "unchecked", "altered", "unreadable", "torn", "blank"]
 
@@ -31,7 +31,7 @@ class Line(NamedTuple):
     @property
     def record(self) -> JsonObject:
         """The record without the keys that the log added."""
-        return {key: value for key, value in (self.content or {}).items() if key not in OURS}
+        return {key: value for key, value in (self.content or {}).items() if key not in LOG_KEYS}
 
     @property
     def arrival_ms(self) -> int | None:
@@ -54,16 +54,16 @@ def line_of(record: JsonObject, arrival_ms: int) -> bytes:
 def read_line(offset: int, text: bytes) -> Line:
     """Parse and classify a line; `text` is without its line end."""
     has_sum = text[-_TAIL:].startswith(_MARK) and text.endswith(_END)
-    is_right = has_sum and text[-10:-2] == b"%08x" % crc32(text[:-_TAIL])
+    is_valid = has_sum and text[-10:-2] == b"%08x" % crc32(text[:-_TAIL])
     try:
         content = orjson.loads(text)
     except orjson.JSONDecodeError:
         return Line(offset, len(text), _kind_of_no_json(text))
-    if not isinstance(content, dict) or not (is_right or _can_be_written(content)):
+    if not isinstance(content, dict) or not (is_valid or _can_be_written(content)):
         return Line(offset, len(text), "unreadable")
     kind: Kind = "checked"
-    if not is_right:
-        kind = "altered" if any(key in content for key in OURS) else "unchecked"
+    if not is_valid:
+        kind = "altered" if any(key in content for key in LOG_KEYS) else "unchecked"
     return Line(offset, len(text), kind, content)
 
 

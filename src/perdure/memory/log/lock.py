@@ -18,7 +18,7 @@ class LogLock(FileLock):
         super().__init__(path, wait_s, kind=kind)
 
     @property
-    def matches_etag(self) -> bool:
+    def is_marked(self) -> bool:
         """Whether a process that held the lock before died between `mark` and `unmark`."""
         return self.size > 0
 

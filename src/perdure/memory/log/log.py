@@ -35,9 +35,9 @@ class NewLog(Protocol):
 class Log:
     """A log that is open for writing; threads may share it."""
 
-    def __init__(self, places: MemoryFiles, *, wait_s: float = WAIT_S) -> None:
-        self.places = places
-        self._lock = LogLock(places.lock, wait_s)
+    def __init__(self, files: MemoryFiles, *, wait_s: float = WAIT_S) -> None:
+        self.files = files
+        self._lock = LogLock(files.lock, wait_s)
         self._file: OpenFile | None = None
 
     def append(self, lines: Sequence[bytes]) -> None:
@@ -64,7 +64,7 @@ class Log:
                     self._write(file.fd, size, b"".join(lines))
             self._flush(file)
 
-    def look(self) -> tuple[OpenFile, int]:
+    def snapshot(self) -> tuple[OpenFile, int]:
         """Return the file and its size under the lock: the lines up to that size never change.
 
         Raises: as `append`.
@@ -84,31 +84,31 @@ class Log:
             file, size = self._current(after_failure=after_failure)
             finish(file.fd, size)
             if not self._lock.is_in_place():
-                raise Conflict(f"{self.places.lock} was removed or replaced; {self.places.log} was not changed.")
+                raise Conflict(f"{self.files.lock} was removed or replaced; {self.files.log} was not changed.")
             self._lock.mark()
-            with translate_os_errors(self.places.log):
+            with translate_os_errors(self.files.log):
                 failpoints.hit("memory.swap.before")
-                there = _lstat(new.path)
-                if there is None or identity(there) != identity(os.fstat(new.fd)):
-                    raise Conflict(f"{new.path} was removed or replaced; {self.places.log} was not changed.")
-                new.path.rename(self.places.log)
+                status = _lstat(new.path)
+                if status is None or identity(status) != identity(os.fstat(new.fd)):
+                    raise Conflict(f"{new.path} was removed or replaced; {self.files.log} was not changed.")
+                new.path.rename(self.files.log)
             self._flush_names()
 
     def has_failed(self) -> bool:
         """Return whether a flush has failed, so that appends are rejected."""
-        with translate_os_errors(self.places.failed):
-            if _lstat(self.places.failed) is not None:
+        with translate_os_errors(self.files.failed):
+            if _lstat(self.files.failed) is not None:
                 return True
-            there = _lstat(self.places.log) if self.places.log in _not_flushed else None
-        return there is not None and identity(there) == _not_flushed[self.places.log]
+            status = _lstat(self.files.log) if self.files.log in _not_flushed else None
+        return status is not None and identity(status) == _not_flushed[self.files.log]
 
     def clear_failure(self) -> None:
         """Allow appends again, after the log was read from disk and rewritten."""
-        _not_flushed.pop(self.places.log, None)
+        _not_flushed.pop(self.files.log, None)
         failpoints.hit("memory.clear.before")
-        with translate_os_errors(self.places.failed):
-            self.places.failed.unlink(missing_ok=True)
-            fsync_folder(self.places.failed.parent)
+        with translate_os_errors(self.files.failed):
+            self.files.failed.unlink(missing_ok=True)
+            fsync_folder(self.files.failed.parent)
         failpoints.hit("memory.clear.after")
 
     def close(self) -> None:
@@ -120,23 +120,23 @@ class Log:
         """Return the file that the log's name refers to now, which a compaction may have replaced, and its size."""
         if not after_failure and self.has_failed():
             raise Damaged(
-                f"A flush of {self.places.log} has failed ({self.places.failed} says when); nothing was stored."
+                f"A flush of {self.files.log} has failed ({self.files.failed} says when); nothing was stored."
                 " `perdure memory verify --clear` reads the log from disk, rewrites it and allows appends again."
             )
-        if self._lock.matches_etag:
+        if self._lock.is_marked:
             self._flush_names()
-        with translate_os_errors(self.places.log):
-            there = _lstat(self.places.log)
-        if there is None or self._file is None or self._file.identity != identity(there):
-            self._file = self._open(is_new=there is None)
-            there = os.fstat(self._file.fd)
-        size = there.st_size
+        with translate_os_errors(self.files.log):
+            status = _lstat(self.files.log)
+        if status is None or self._file is None or self._file.identity != identity(status):
+            self._file = self._open(is_new=status is None)
+            status = os.fstat(self._file.fd)
+        size = status.st_size
         return self._file, size if after_failure else self._end_torn_line(self._file.fd, size)
 
     def _open(self, *, is_new: bool) -> OpenFile:
         if is_new:
             self._lock.mark()
-        file = OpenFile(open_file(self.places.log, os.O_RDWR | os.O_APPEND | os.O_CREAT))
+        file = OpenFile(open_file(self.files.log, os.O_RDWR | os.O_APPEND | os.O_CREAT))
         if is_new:
             self._flush_names()
         return file
@@ -145,7 +145,7 @@ class Log:
         """Make the name of the log durable; after a crash before that, the mark tells the next writer to do it."""
         try:
             failpoints.hit("memory.names.before")
-            fsync_folder(self.places.log.parent)
+            fsync_folder(self.files.log.parent)
             failpoints.hit("memory.names.after")
         except OSError as error:
             raise self._flush_failure(error) from error
@@ -153,14 +153,14 @@ class Log:
 
     def _end_torn_line(self, fd: int, size: int) -> int:
         """End a torn line, whose writer died, so that the next record begins on a line of its own."""
-        if size == 0 or read_at(fd, self.places.log, size - 1, 1) == b"\n":
+        if size == 0 or read_at(fd, self.files.log, size - 1, 1) == b"\n":
             return size
         self._write(fd, size, b"\n")
         return size + 1
 
     def _write(self, fd: int, size: int, data: bytes) -> None:
         rest = memoryview(data)
-        with translate_os_errors(self.places.log):
+        with translate_os_errors(self.files.log):
             failpoints.hit("memory.write.before")
             try:
                 while rest:
@@ -187,21 +187,21 @@ class Log:
             self._record_failure(error)
         except (PerdureError, OSError) as failure:
             if file is not None:
-                _not_flushed[self.places.log] = file.identity
+                _not_flushed[self.files.log] = file.identity
             unrecorded = f" Other processes do not know of it: {failure}"
         return Damaged(
-            f"The disk failed while {self.places.log} was flushed ({error.strerror}); the record may not be stored, and"
+            f"The disk failed while {self.files.log} was flushed ({error.strerror}); the record may not be stored, and"
             f" appends are rejected until `perdure memory verify --clear` has read and rewritten the log.{unrecorded}"
         )
 
     def _record_failure(self, error: OSError) -> None:
         moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         failpoints.hit("memory.mark.before")
-        fd = open_file(self.places.failed, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        fd = open_file(self.files.failed, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         with suppress(OSError):  # its existence is enough for running processes; a reboot rereads the disk anyway
             write_all(fd, f"{error.strerror} at {moment}, process {os.getpid()}\n".encode())
             fsync_file(fd)
-            fsync_folder(self.places.failed.parent)
+            fsync_folder(self.files.failed.parent)
         os.close(fd)
         failpoints.hit("memory.mark.after")
 

@@ -80,21 +80,21 @@ def texts_of(fd: int, path: Path, *, start: int = 0, end: int | None = None) -> 
 
 def split(chunks: Iterable[bytes], at: int = 0) -> Iterator[tuple[int, int, bytes | None]]:
     """Yield offset, length and text of all complete lines; None for the text of an overlong line."""
-    rest, passed_over = b"", 0
+    rest, skipped_bytes = b"", 0
     for chunk in chunks:
         first, *others = chunk.split(b"\n")
         rest += first
         if others:
             *whole, last = others
-            length = passed_over + len(rest)
-            yield at, length, None if passed_over else rest
+            length = skipped_bytes + len(rest)
+            yield at, length, None if skipped_bytes else rest
             at += length + 1
             for text in whole:
                 yield at, len(text), text
                 at += len(text) + 1
-            rest, passed_over = last, 0
+            rest, skipped_bytes = last, 0
         if len(rest) > LONGEST:
-            passed_over, rest = passed_over + len(rest), b""
+            skipped_bytes, rest = skipped_bytes + len(rest), b""
 
 
 def lines_backwards(fd: int, path: Path, *, end: int) -> Iterator[Line]:

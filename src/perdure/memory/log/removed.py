@@ -1,4 +1,4 @@
-"""Which records of a log are removed: forgotten, or superseded by a later record."""
+"""Finds the removed records of a log: forgotten, or superseded by a later record."""
 
 from dataclasses import dataclass, field
 
@@ -8,7 +8,7 @@ from perdure.memory.log.reading import texts_of
 from perdure.memory.paths import MemoryFiles
 from perdure.memory.record import TOMBSTONE
 
-_MAY_SAY_SO = (TOMBSTONE.encode(), b'"supersedes"')
+_MARKS = (TOMBSTONE.encode(), b'"supersedes"')
 
 
 @dataclass
@@ -34,21 +34,21 @@ class RemovedRecords:
         return line.offset < self.superseded.get(_name(line), -1)
 
 
-def find_removed(fd: int, places: MemoryFiles, end: int | None = None) -> RemovedRecords:
+def find_removed(fd: int, files: MemoryFiles, end: int | None = None) -> RemovedRecords:
     """Find the removed records of an open log; a forgotten record no longer supersedes others."""
-    found = RemovedRecords()
+    named = RemovedRecords()
     lines = [
         read_line(offset, text)
-        for offset, _, text in texts_of(fd, places.log, end=end)
-        if text is not None and any(mark in text for mark in _MAY_SAY_SO)
+        for offset, _, text in texts_of(fd, files.log, end=end)
+        if text is not None and any(mark in text for mark in _MARKS)
     ]
     for line in lines:
-        found.take(line)
-    left = RemovedRecords(found.forgotten)
+        named.take(line)
+    removed = RemovedRecords(named.forgotten)
     for line in lines:
-        if not found.is_forgotten(line):
-            left.take(line)
-    return left
+        if not named.is_forgotten(line):
+            removed.take(line)
+    return removed
 
 
 def _name(line: Line) -> str:

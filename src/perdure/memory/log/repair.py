@@ -36,29 +36,29 @@ def repair(log: Log, *, accept: str | None = None) -> JsonObject:
 
     Raises: NotFound when no altered line has that id; Conflict while another process rewrites the log.
     """
-    if not log.places.log.exists():
+    if not log.files.log.exists():
         if accept is not None:
             raise _nothing_altered(accept)
         return dict(_NOTHING_REPAIRED)
     with rewriting(log) as draft:
-        source, size = log.look()
-        damaged = [line for line in lines_of(source.fd, log.places.log, end=size) if _is_damaged(line)]
+        source, size = log.snapshot()
+        damaged = [line for line in lines_of(source.fd, log.files.log, end=size) if _is_damaged(line)]
         if accept is not None:
             damaged = [line for line in damaged if line.kind == "altered" and record_id_of(line) == accept]
             if not damaged:
                 raise _nothing_altered(accept)
-        instead = {line.offset: _instead(source, log.places, line, accept) for line in damaged}
+        replacements = {line.offset: _replacements(source, log.files, line, accept) for line in damaged}
         with writing():
-            kept_aside = _set_aside(log.places, source, damaged) if damaged and accept is None else None
+            quarantine = _quarantine(log.files, source, damaged) if damaged and accept is None else None
         if damaged:
-            rewrite(log, draft, source, size, _pieces(damaged, instead, size))
+            rewrite(log, draft, source, size, _pieces(damaged, replacements, size))
         if accept is not None:
             return {**_NOTHING_REPAIRED, "accepted": len(damaged)}
         return {
             "moved": len(damaged),
             "bytes": sum(line.length for line in damaged),
-            "recovered": sum(map(len, instead.values())),
-            "quarantine": str(kept_aside) if kept_aside else None,
+            "recovered": sum(map(len, replacements.values())),
+            "quarantine": str(quarantine) if quarantine else None,
             "accepted": 0,
         }
 
@@ -71,13 +71,13 @@ def _nothing_altered(record_id: str) -> NotFound:
     return NotFound(f"No altered line has the id {record_id!r}; `perdure memory verify` lists the altered lines.")
 
 
-def _instead(source: OpenFile, places: MemoryFiles, line: Line, accept: str | None) -> list[bytes]:
+def _replacements(source: OpenFile, files: MemoryFiles, line: Line, accept: str | None) -> list[bytes]:
     """Return the lines that replace a damaged one."""
     if line.length > LONGEST:
         return []
-    text = read_at(source.fd, places.log, line.offset, line.length)
+    text = read_at(source.fd, files.log, line.offset, line.length)
     if accept is None:
-        return [found + b"\n" for found in _whole_within(text)]
+        return [record + b"\n" for record in _records_within(text)]
     return [_accepted(line, text)]
 
 
@@ -88,8 +88,8 @@ def _accepted(line: Line, text: bytes) -> bytes:
     return line_of(line.record, now_ms() if line.arrival_ms is None else line.arrival_ms)
 
 
-def _whole_within(text: bytes) -> Iterator[bytes]:
-    """Yield the whole records within a line: a record before them lost its line end, so they share one line."""
+def _records_within(text: bytes) -> Iterator[bytes]:
+    """Yield the complete records within a line, which they share if a line end was lost."""
     at = 0
     for end in _WHOLE_END.finditer(text):
         if text[end.end() : end.end() + 1] in (b"}", b",", b"]"):
@@ -97,39 +97,39 @@ def _whole_within(text: bytes) -> Iterator[bytes]:
         for number, begin in enumerate(_BEGIN.finditer(text, at, end.start())):
             if number == _MOST_BEGINNINGS:
                 break
-            found = text[begin.start() : end.end()]
-            line = read_line(0, found)
+            record = text[begin.start() : end.end()]
+            line = read_line(0, record)
             if line.kind == "checked" and not str(line.record.get("type", "")).startswith("_"):
-                yield found
+                yield record
                 at = end.end()
                 break
 
 
-def _pieces(damaged: list[Line], instead: dict[int, list[bytes]], size: int) -> Iterator[Piece]:
+def _pieces(damaged: list[Line], replacements: dict[int, list[bytes]], size: int) -> Iterator[Piece]:
     at = 0
     for line in damaged:
         yield range(at, line.offset)
-        yield from instead[line.offset]
+        yield from replacements[line.offset]
         at = line.offset + line.length + 1
     yield range(at, size)
 
 
-def _set_aside(places: MemoryFiles, source: OpenFile, damaged: list[Line]) -> Path:
+def _quarantine(files: MemoryFiles, source: OpenFile, damaged: list[Line]) -> Path:
     """Write the damaged bytes to a file, and a description beside it; return its path."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    path = places.quarantine / f"{stamp}-{now_ms() % 1000:03d}-{damaged[0].offset}.bytes"
-    told_aside = {"log": str(places.log), "moved": stamp, "lines": [describe_line(line) for line in damaged]}
+    path = files.quarantine / f"{stamp}-{now_ms() % 1000:03d}-{damaged[0].offset}.bytes"
+    description = {"log": str(files.log), "moved": stamp, "lines": [describe_line(line) for line in damaged]}
     failpoints.hit("memory.quarantine.before")
-    _write(path, (chunk for line in damaged for chunk in _with_its_end(source, places, line)))
-    _write(path.with_suffix(".json"), iter([orjson.dumps(told_aside, option=orjson.OPT_INDENT_2) + b"\n"]))
+    _write(path, (chunk for line in damaged for chunk in _with_line_end(source, files, line)))
+    _write(path.with_suffix(".json"), iter([orjson.dumps(description, option=orjson.OPT_INDENT_2) + b"\n"]))
     with translate_os_errors(path):
         fsync_folder(path.parent)
     failpoints.hit("memory.quarantine.after")
     return path
 
 
-def _with_its_end(source: OpenFile, places: MemoryFiles, line: Line) -> Iterator[bytes]:
-    return chunks_of(source.fd, places.log, line.offset, line.offset + line.length + 1)
+def _with_line_end(source: OpenFile, files: MemoryFiles, line: Line) -> Iterator[bytes]:
+    return chunks_of(source.fd, files.log, line.offset, line.offset + line.length + 1)
 
 
 def _write(path: Path, chunks: Iterator[bytes]) -> None:

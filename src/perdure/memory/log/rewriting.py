@@ -29,7 +29,7 @@ class Draft:
         self.path = path
         self.fd = fd
         self.size = 0
-        self._waiting = bytearray()
+        self._buffer = bytearray()
 
     def fill(self, source: OpenFile, pieces: Iterable[Piece]) -> None:
         """Write the pieces; ranges refer to the source, and adjacent ones are copied together."""
@@ -53,22 +53,22 @@ class Draft:
 
     def flush(self) -> None:
         """Make what was written durable."""
-        self._write_waiting()
+        self._write_buffer()
         with translate_os_errors(self.path):
             failpoints.hit("memory.draft.before")
             fsync_file(self.fd)
             failpoints.hit("memory.draft.after")
 
     def _write(self, data: bytes) -> None:
-        self._waiting += data
+        self._buffer += data
         self.size += len(data)
-        if len(self._waiting) > _LITTLE:
-            self._write_waiting()
+        if len(self._buffer) > _LITTLE:
+            self._write_buffer()
 
-    def _write_waiting(self) -> None:
+    def _write_buffer(self) -> None:
         with translate_os_errors(self.path):
-            write_all(self.fd, self._waiting)
-        self._waiting.clear()
+            write_all(self.fd, self._buffer)
+        self._buffer.clear()
 
 
 @contextmanager
@@ -77,19 +77,19 @@ def rewriting(log: Log, *, wait_s: float = WAIT_S) -> Iterator[Draft]:
 
     Raises: Conflict when another process rewrites it for too long.
     """
-    lock = LogLock(log.places.new, wait_s, kind="outer")
+    lock = LogLock(log.files.new, wait_s, kind="outer")
     with ExitStack() as stack:
         stack.callback(lock.close)
         try:
             stack.enter_context(lock)
         except Unavailable as error:
-            raise Conflict(f"Another process rewrites {log.places.log} now. {error}") from error
-        stack.callback(_remove, log.places.new, lock)
-        with translate_os_errors(log.places.new):
+            raise Conflict(f"Another process rewrites {log.files.log} now. {error}") from error
+        stack.callback(_remove, log.files.new, lock)
+        with translate_os_errors(log.files.new):
             os.ftruncate(lock.fd, 0)
-            for left in log.places.archive.glob("*.new"):
-                left.unlink(missing_ok=True)
-        yield Draft(log.places.new, lock.fd)
+            for leftover in log.files.archive.glob("*.new"):
+                leftover.unlink(missing_ok=True)
+        yield Draft(log.files.new, lock.fd)
 
 
 def _remove(path: Path, lock: LogLock) -> None:
@@ -105,7 +105,7 @@ def rewrite(log: Log, draft: Draft, source: OpenFile, size: int, pieces: Iterabl
 
     Raises: Conflict when the log was replaced or truncated without the lock; as `Log.append`.
     """
-    copy_owner(draft.fd, source.fd, log.places.log)
+    copy_owner(draft.fd, source.fd, log.files.log)
     draft.fill(source, pieces)
     draft.flush()
     new_records = draft.size
@@ -113,13 +113,13 @@ def rewrite(log: Log, draft: Draft, source: OpenFile, size: int, pieces: Iterabl
     def catch_up(fd: int, upto: int) -> None:
         nonlocal size
         if identity(os.fstat(fd)) != source.identity or upto < size:
-            raise Conflict(f"{log.places.log} was replaced while it was rewritten; it was not changed.")
+            raise Conflict(f"{log.files.log} was replaced while it was rewritten; it was not changed.")
         draft.copy(fd, range(size, upto))
         draft.flush()
         size = upto
 
     for _ in range(_ROUNDS):
-        file, upto = log.look()
+        file, upto = log.snapshot()
         if upto - size < _LITTLE:
             break
         catch_up(file.fd, upto)

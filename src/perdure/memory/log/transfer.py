@@ -35,31 +35,35 @@ _LOG = 0
 """The number of the log among the files of a memory; the years of the archive follow."""
 
 
-def export(places: MemoryFiles, *, raw: bool = False, archive: bool = False) -> Iterator[bytes]:
+def export(files: MemoryFiles, *, raw: bool = False, archive: bool = False) -> Iterator[bytes]:
     """Yield every record as a line of JSON with its line end; with `raw` the stored line, with the keys of the log.
 
     The archive, if wanted, comes first. Forgotten records are left out.
     """
     try:
-        log = OpenFile(open_file(places.log, os.O_RDONLY))
+        log = OpenFile(open_file(files.log, os.O_RDONLY))
     except FileNotFoundError:
         log = None
-    gone = find_removed(log.fd, places).forgotten if log is not None else {}
-    for path in archive_files(places) if archive else []:
+    forgotten_upto = find_removed(log.fd, files).forgotten if log is not None else {}
+    for path in archive_files(files) if archive else []:
         old = OpenFile(open_file(path, os.O_RDONLY))
-        yield from _exported(old, path, dict.fromkeys(gone, os.fstat(old.fd).st_size), raw=raw)
+        yield from _exported(old, path, dict.fromkeys(forgotten_upto, os.fstat(old.fd).st_size), raw=raw)
     if log is not None:
-        yield from _exported(log, places.log, gone, raw=raw)
+        yield from _exported(log, files.log, forgotten_upto, raw=raw)
 
 
-def _exported(file: OpenFile, path: Path, gone: dict[str, int], *, raw: bool) -> Iterator[bytes]:
+def _exported(file: OpenFile, path: Path, forgotten_upto: dict[str, int], *, raw: bool) -> Iterator[bytes]:
     for line in whole_lines_of(file.fd, path):
-        if line.is_served and not is_tombstone(line) and line.offset >= gone.get(record_id_of(line) or "", -1):
+        if (
+            line.is_served
+            and not is_tombstone(line)
+            and line.offset >= forgotten_upto.get(record_id_of(line) or "", -1)
+        ):
             text = read_at(file.fd, path, line.offset, line.length) if raw else orjson.dumps(line.record)
             yield text + b"\n"
 
 
-class _Read(NamedTuple):
+class _ParsedLine(NamedTuple):
     """A record of a line."""
 
     number: int
@@ -87,29 +91,29 @@ def import_lines(log: Log, chunks: Iterable[bytes]) -> JsonObject:
     }
     try:
         with closing(_Ids(log)) as ids:
-            gone = _import(log, ids, chunks, answer) or ids.has_unpurged
+            needs_purge = _import(log, ids, chunks, answer) or ids.has_unpurged
     except Unusable as error:
-        raise Unavailable(f"The ids of {log.places.log} cannot be kept in a temporary file: {error}.") from error
-    if gone:
+        raise Unavailable(f"The ids of {log.files.log} cannot be kept in a temporary file: {error}.") from error
+    if needs_purge:
         answer["forgotten"] += purge_forgotten(log, "What was forgotten elsewhere")
     return answer
 
 
 def _import(log: Log, ids: "_Ids", chunks: Iterable[bytes], answer: JsonObject) -> bool:
     """Add the lines; return whether a stored record must be purged."""
-    gone = False
-    batch: list[_Read] = []
+    needs_purge = False
+    batch: list[_ParsedLine] = []
     size = 0
     for number, (_, length, text) in enumerate(split(_end_last_line(chunks)), 1):
-        found = _read(number, text, answer)
-        if found is None:
+        parsed = _read(number, text, answer)
+        if parsed is None:
             continue
-        batch.append(found)
+        batch.append(parsed)
         size += length
         if len(batch) == _BATCH or size > _BATCH_BYTES:
-            gone |= _add(log, ids, batch, answer)
+            needs_purge |= _add(log, ids, batch, answer)
             batch, size = [], 0
-    return _add(log, ids, batch, answer) or gone
+    return _add(log, ids, batch, answer) or needs_purge
 
 
 def _end_last_line(chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -117,7 +121,7 @@ def _end_last_line(chunks: Iterable[bytes]) -> Iterator[bytes]:
     return chain(chunks, (b"\n",))
 
 
-def _read(number: int, text: bytes | None, answer: JsonObject) -> _Read | None:
+def _read(number: int, text: bytes | None, answer: JsonObject) -> _ParsedLine | None:
     """Parse a line as a record; None for a blank or a bad line. Bad lines are counted in the answer."""
     line = Line(0, 0, "unreadable") if text is None else read_line(0, text)
     if line.kind == "blank":
@@ -126,7 +130,7 @@ def _read(number: int, text: bytes | None, answer: JsonObject) -> _Read | None:
         if not line.is_served:
             raise Invalid("the line is longer than a record can be" if text is None else f"the line is {line.kind}")
         if target := target_of(line.content or {}):
-            return _Read(number, line.record, is_dated=True, forgets=target)
+            return _ParsedLine(number, line.record, is_dated=True, forgets=target)
         record = normalised(_with_an_id(line.record), now_ms(), is_foreign=True)
         line_of(record, now_ms())
     except Invalid as error:
@@ -134,7 +138,7 @@ def _read(number: int, text: bytes | None, answer: JsonObject) -> _Read | None:
         if len(answer["bad"]) < LISTED:
             answer["bad"].append({"line": number, "why": str(error)})
         return None
-    return _Read(number, record, line.record.get("timestamp") is not None)
+    return _ParsedLine(number, record, line.record.get("timestamp") is not None)
 
 
 def _with_an_id(record: JsonObject) -> JsonObject:
@@ -145,65 +149,67 @@ def _with_an_id(record: JsonObject) -> JsonObject:
     return {**record, "id": str(UUID(bytes=blake2b(content, digest_size=16).digest(), version=5))}
 
 
-def _add(log: Log, ids: "_Ids", batch: list[_Read], answer: JsonObject) -> bool:
+def _add(log: Log, ids: "_Ids", batch: list[_ParsedLine], answer: JsonObject) -> bool:
     """Add a batch; return whether a stored record must be purged."""
     if not batch:
         return False
-    chosen = _Chosen()
+    selection = _Selection()
 
     def choose(fd: int, size: int) -> Sequence[bytes]:
         ids.follow(fd, size)
         for each in batch:
             if each.forgets:
-                chosen.forget(each, ids.find(each.forgets, fd))
+                selection.forget(each, ids.find(each.forgets, fd))
             else:
-                chosen.take(each, ids.find(each.record["id"], fd))
-        return [line_of(record, now_ms()) for record in (*chosen.tombs.values(), *chosen.new_records.values())]
+                selection.take(each, ids.find(each.record["id"], fd))
+        return [
+            line_of(record, now_ms()) for record in (*selection.tombstones.values(), *selection.new_records.values())
+        ]
 
     ids.catch_up()
     log.append_chosen(choose)
-    answer["added"] += len(chosen.new_records)
-    answer["skipped"] += chosen.skipped
-    answer["forgotten"] += chosen.forgotten
-    answer["conflicts"] += len(chosen.conflicting)
-    answer["conflicting"] += chosen.conflicting[: LISTED - len(answer["conflicting"])]
-    return chosen.is_purge_due
+    answer["added"] += len(selection.new_records)
+    answer["skipped"] += selection.skipped
+    answer["forgotten"] += selection.forgotten
+    answer["conflicts"] += len(selection.conflicting)
+    answer["conflicting"] += selection.conflicting[: LISTED - len(answer["conflicting"])]
+    return selection.is_purge_due
 
 
 @dataclass
-class _Chosen:
+class _Selection:
     """The lines of a batch that are stored, and the counts for the others."""
 
     new_records: dict[str, JsonObject] = field(default_factory=dict)
-    tombs: dict[str, JsonObject] = field(default_factory=dict)
+    tombstones: dict[str, JsonObject] = field(default_factory=dict)
     skipped: int = 0
     forgotten: int = 0
     conflicting: list[JsonObject] = field(default_factory=list)
     is_purge_due: bool = False
 
-    def take(self, each: _Read, held: "_Held") -> None:
+    def take(self, each: _ParsedLine, holder: "_Holder") -> None:
         """Add a record, given the one that has its id."""
         name = each.record["id"]
-        there = self.new_records.get(name) or held
-        if name in self.tombs or there == FORGOTTEN:
+        stored = self.new_records.get(name) or holder
+        if name in self.tombstones or stored == FORGOTTEN:
             self.forgotten += 1
-        elif not isinstance(there, dict):
+        elif not isinstance(stored, dict):
             self.new_records[name] = each.record
         else:
             self.skipped += 1
-            if not is_same(each.record, there, is_dated=each.is_dated):
+            if not is_same(each.record, stored, is_dated=each.is_dated):
                 self.conflicting.append({"line": each.number, "id": name})
 
-    def forget(self, each: _Read, held: "_Held") -> None:
+    def forget(self, each: _ParsedLine, holder: "_Holder") -> None:
         """Add a tombstone, given the record that it is for; once for each record."""
-        if held == FORGOTTEN or each.forgets in self.tombs:
+        if holder == FORGOTTEN or each.forgets in self.tombstones:
             return
-        self.tombs[each.forgets] = each.record
+        self.tombstones[each.forgets] = each.record
         self.forgotten += self.new_records.pop(each.forgets, None) is not None
-        self.is_purge_due |= held is not None
+        self.is_purge_due |= holder is not None
 
 
-_Held = JsonObject | int | None
+_Holder = JsonObject | int | None
 """The record that has an id, `FORGOTTEN`, or None."""
 
 
@@ -212,7 +218,7 @@ class _Ids:
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._path = log.places.log
+        self._path = log.files.log
         self._file = (0, 0)
         self._upto = 0
         self._years: list[Path] = []
@@ -222,25 +228,25 @@ class _Ids:
 
     def catch_up(self) -> None:
         """Read the log without the lock, so that little is left to read under the lock."""
-        file, size = self._log.look()
+        file, size = self._log.snapshot()
         self.follow(file.fd, size)
 
     def follow(self, fd: int, size: int) -> None:
         """Read the lines appended since; when the file was replaced, all of it and the archive."""
         if identity(os.fstat(fd)) != self._file or size < self._upto:
             self._file, self._upto = identity(os.fstat(fd)), 0
-            self._years = archive_files(self._log.places)
+            self._years = archive_files(self._log.files)
             for number, path in enumerate(self._years, _LOG + 1):
                 self._take_all(iter_lines(path), number)
         self._take_all(lines_of(fd, self._path, start=self._upto, end=size), _LOG)
         self._upto = size
 
-    def find(self, name: str, fd: int) -> _Held:
+    def find(self, name: str, fd: int) -> _Holder:
         """Return the record with an id, given the open log."""
-        place = self._names.find(name)
-        if place is None:
+        location = self._names.find(name)
+        if location is None:
             return None
-        number, at = place
+        number, at = location
         if number == FORGOTTEN:
             return FORGOTTEN
         is_log = number == _LOG
@@ -248,15 +254,15 @@ class _Ids:
         line = next(lines, None)
         if line is not None and line.is_served and record_id_of(line) == name:
             return line.record
-        return in_archive(self._log.places, [name]).records.get(name)  # a year was rewritten, so offsets changed
+        return in_archive(self._log.files, [name]).records.get(name)  # a year was rewritten, so offsets changed
 
     def close(self) -> None:
         """Close the temporary file, which removes it."""
         self._names.close()
 
     def _hide(self, name: str) -> None:
-        place = self._names.find(name)
-        self.has_unpurged |= place is not None and place[0] != FORGOTTEN
+        location = self._names.find(name)
+        self.has_unpurged |= location is not None and location[0] != FORGOTTEN
         self._names.hide(name)
 
     def _take_all(self, lines: Iterator[Line], number: int) -> None:

@@ -27,7 +27,7 @@ class Tally:
     records: int = 0
     unchecked: int = 0
     bad_lines: int = 0
-    """Lines that were complete once and are not what was written: altered or unreadable."""
+    """Lines that were changed after they were written: altered or unreadable."""
     torn: int = 0
     """Lines that a writer left incomplete when it died; they were never acknowledged."""
     bad: list[JsonObject] = field(default_factory=list)
@@ -81,18 +81,18 @@ def describe_line(line: Line) -> JsonObject:
 
 def tally(path: Path) -> Tally:
     """Count the lines of a log in one pass; a missing log is empty."""
-    found = Tally()
+    counts = Tally()
     try:
         file = OpenFile(open_file(path, os.O_RDONLY))
     except FileNotFoundError:
-        return found
-    found.size = os.fstat(file.fd).st_size
+        return counts
+    counts.size = os.fstat(file.fd).st_size
     end = 0
-    for line in whole_lines_of(file.fd, path, end=found.size):
-        found.take(line)
+    for line in whole_lines_of(file.fd, path, end=counts.size):
+        counts.take(line)
         end = line.offset + line.length + 1
-    found.torn_tail = max(found.size - end, 0)  # a whole record without its line end is not torn
-    return found
+    counts.torn_tail = max(counts.size - end, 0)  # a whole record without its line end is not torn
+    return counts
 
 
 def verify(log: Log, *, clear: bool = False) -> JsonObject:
@@ -107,62 +107,62 @@ def verify(log: Log, *, clear: bool = False) -> JsonObject:
     has_failed = log.has_failed()
     if is_cleared := clear and has_failed:
         _clear(log)
-    found = tally(log.places.log)
+    counts = tally(log.files.log)
     return {
         "checked": ["json", "checksums", "ids"],
-        **_counts(found),
-        "bad": found.bad,
-        "repeated_ids": found.repeated_ids,
-        "odd_ids": found.odd_ids,
-        "torn_tail": found.torn_tail,
+        **_counts(counts),
+        "bad": counts.bad,
+        "repeated_ids": counts.repeated_ids,
+        "odd_ids": counts.odd_ids,
+        "torn_tail": counts.torn_tail,
         "failed": has_failed and not is_cleared,
         "cleared": is_cleared,
-        "archive": _verify_archive(log.places),
+        "archive": _verify_archive(log.files),
     }
 
 
 def status(log: Log, *, retention_days: int) -> JsonObject:
     """Return counts and sizes, by reading the log once."""
-    found = tally(log.places.log)
+    counts = tally(log.files.log)
     return {
-        "path": str(log.places.log),
-        **_counts(found),
+        "path": str(log.files.log),
+        **_counts(counts),
         "retention_days": retention_days,
-        "oldest": found.oldest,
-        "newest": found.newest,
-        "bytes": found.size,
-        "archive_bytes": sum(path.stat().st_size for path in archive_files(log.places)),
+        "oldest": counts.oldest,
+        "newest": counts.newest,
+        "bytes": counts.size,
+        "archive_bytes": sum(path.stat().st_size for path in archive_files(log.files)),
         "failed": log.has_failed(),
     }
 
 
-def _counts(found: Tally) -> JsonObject:
+def _counts(counts: Tally) -> JsonObject:
     return {
-        "records": found.records,
-        "unchecked": found.unchecked,
-        "bad_lines": found.bad_lines,
-        "torn": found.torn,
+        "records": counts.records,
+        "unchecked": counts.unchecked,
+        "bad_lines": counts.bad_lines,
+        "torn": counts.torn,
     }
 
 
-def _verify_archive(places: MemoryFiles) -> JsonObject:
-    tallies = {path: tally(path) for path in archive_files(places)}
-    bad = [{"file": path.name, **each} for path, found in tallies.items() for each in found.bad]
+def _verify_archive(files: MemoryFiles) -> JsonObject:
+    tallies = {path: tally(path) for path in archive_files(files)}
+    bad = [{"file": path.name, **each} for path, counts in tallies.items() for each in counts.bad]
     return {
         "files": len(tallies),
-        **{name: sum(_counts(found)[name] for found in tallies.values()) for name in _counts(Tally())},
+        **{name: sum(_counts(counts)[name] for counts in tallies.values()) for name in _counts(Tally())},
         "bad": bad[:LISTED],
     }
 
 
 def _clear(log: Log) -> None:
-    """Rewrite the log from what the disk has of it, and allow appends again; the log is locked all the while."""
+    """Rewrite the log from the bytes on the disk, and allow appends again; the log is locked meanwhile."""
     with rewriting(log) as draft:
 
         def copy_all(fd: int, size: int) -> None:
             if hasattr(os, "posix_fadvise"):
-                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)  # what was not written is not to be believed
-            copy_owner(draft.fd, fd, log.places.log)
+                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)  # cached pages may not be on the disk
+            copy_owner(draft.fd, fd, log.files.log)
             draft.copy(fd, range(size))
             draft.flush()
 

@@ -19,7 +19,7 @@ class Filter:
     since_ms: int | None = None
     until_ms: int | None = None
 
-    def wants(self, line: Line) -> bool:
+    def matches(self, line: Line) -> bool:
         """Return whether a record matches; one without a timestamp is dated by its arrival."""
         record = line.content or {}
         if self.type and record.get("type") != self.type:
@@ -55,8 +55,8 @@ def filter_of(
 
 def happened_ms(line: Line) -> int | None:
     """Return the timestamp of a record, else its arrival time; None without both."""
-    found = moment_ms((line.content or {}).get("timestamp"))
-    return line.arrival_ms if found is None else found
+    timestamp = moment_ms((line.content or {}).get("timestamp"))
+    return line.arrival_ms if timestamp is None else timestamp
 
 
 def _ms(value: Any, name: str) -> int | None:

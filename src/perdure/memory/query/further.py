@@ -10,7 +10,8 @@ MOST_SHOWN = 20
 def further_matches(shown: int, more: Mapping[str, Any] | None, call: str) -> str | None:
     """Return the sentence about matches beyond those that are shown; None when there are none.
 
-    `more` is as `related` gives it. `call` is what shows more, with `{limit}` where the number belongs.
+    `more` is a value of the result of `related`. `call` is the command that shows more, with `{limit}` in place of the
+    number.
     """
     if more is None:
         return None

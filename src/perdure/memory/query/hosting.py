@@ -54,8 +54,8 @@ def hosting_here(environment: Mapping[str, str] = os.environ) -> Hosting | None:
     address = Repository().address()
     if "://" in address and not address.startswith("ssh://"):
         return _hosting(address, address)
-    found = _SSH.match(address)
-    return _hosting(f"https://{found[1]}", found[1]) if found and ("@" in address or "://" in address) else None
+    match = _SSH.match(address)
+    return _hosting(f"https://{match[1]}", match[1]) if match and ("@" in address or "://" in address) else None
 
 
 def _hosting(address: str, kind: str) -> Hosting | None:

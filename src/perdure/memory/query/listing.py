@@ -14,26 +14,26 @@ from perdure.memory.query.filters import Filter, happened_ms
 from perdure.memory.record import JsonObject
 
 
-def listed(places: MemoryFiles, wanted: Filter, limit: int) -> JsonObject:
+def list_records(files: MemoryFiles, record_filter: Filter, limit: int) -> JsonObject:
     """Return the newest matching records, and whether there are more; superseded ones are left out.
 
     Raises: Unavailable; Denied; Damaged.
     """
     try:
-        file = OpenFile(open_file(places.log, os.O_RDONLY))
+        file = OpenFile(open_file(files.log, os.O_RDONLY))
     except FileNotFoundError:
         return {"records": [], "has_more": False}
     size = os.fstat(file.fd).st_size
-    lines = filter(wanted.wants, _current(file, places, size))
-    found = heapq.nlargest(limit + 1, lines, key=_newness)
-    return {"records": [line.record for line in found[:limit]], "has_more": len(found) > limit}
+    lines = filter(record_filter.matches, _current(file, files, size))
+    newest = heapq.nlargest(limit + 1, lines, key=_newness)
+    return {"records": [line.record for line in newest[:limit]], "has_more": len(newest) > limit}
 
 
-def _current(file: OpenFile, places: MemoryFiles, size: int) -> Iterator[Line]:
-    gone = find_removed(file.fd, places, size)
-    for line in whole_lines_of(file.fd, places.log, end=size):
+def _current(file: OpenFile, files: MemoryFiles, size: int) -> Iterator[Line]:
+    removed = find_removed(file.fd, files, size)
+    for line in whole_lines_of(file.fd, files.log, end=size):
         is_record = line.is_served and not is_internal(str((line.content or {}).get("type", "")))
-        if is_record and not gone.is_forgotten(line) and not gone.is_superseded(line):
+        if is_record and not removed.is_forgotten(line) and not removed.is_superseded(line):
             yield line
 
 

@@ -121,13 +121,13 @@ def _without_sections(lines: Sequence[str]) -> tuple[list[str], int | None]:
 
 def _pairs(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Yield begin and end of each complete section: an end belongs to the nearest begin before it."""
-    begun: int | None = None
+    begin: int | None = None
     for number, line in enumerate(lines):
         if _bare(line) == BEGIN:
-            begun = number
-        elif _bare(line) == END and begun is not None:
-            yield begun, number
-            begun = None
+            begin = number
+        elif _bare(line) == END and begin is not None:
+            yield begin, number
+            begin = None
 
 
 def _bare(line: str) -> str:
@@ -177,15 +177,15 @@ def _pull_request(record: JsonObject, hosting: Hosting | None) -> Iterator[str]:
     number = record.get("pr_number")
     if type(number) is int:
         url = hosting.pull_request_url(record.get("repo"), number) if hosting else None
-        with_id = hosting.request_word if hosting else "pull request"
-        yield f"{with_id} {_linked(str(number), url)}"
+        word = hosting.request_word if hosting else "pull request"
+        yield f"{word} {_linked(str(number), url)}"
 
 
 def _linked(name: str, url: str | None) -> str:
-    return name if url is None else f"[{name}](<{_quiet(url)}>)"
+    return name if url is None else f"[{name}](<{_without_backlink(url)}>)"
 
 
-def _quiet(url: str) -> str:
+def _without_backlink(url: str) -> str:
     """Return a URL of the same page on GitHub that does not create a "mentioned in" entry there."""
     return re.sub(r"^https?://(www\.)?github\.com(?=/)", "https://redirect.github.com", url, flags=re.IGNORECASE)
 
@@ -210,4 +210,4 @@ def _link(link: Mapping[str, Any]) -> str | None:
         is_web = False
     if not is_web or _HIDDEN.search(url):
         return name or None
-    return _linked(name, quote(_quiet(url), safe=":/?#@!$&*+,;=%~-._"))
+    return _linked(name, quote(_without_backlink(url), safe=":/?#@!$&*+,;=%~-._"))

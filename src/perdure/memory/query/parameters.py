@@ -6,7 +6,7 @@ from typing import TypedDict
 
 
 class RecordFilters(TypedDict, total=False):
-    """What a list or a search is filtered by; None is not used. Times are ISO-8601, or seconds since 1970."""
+    """The filters of a list or a search; None does not filter. Times are ISO-8601, or seconds since 1970."""
 
     type: str | None
     source: str | None
@@ -16,7 +16,7 @@ class RecordFilters(TypedDict, total=False):
 
 
 class RelatedTo(TypedDict, total=False):
-    """The criteria of related history; None is not used."""
+    """The criteria of related history; None is not a criterion."""
 
     paths: Sequence[str]
     fingerprint: str | Sequence[str] | None

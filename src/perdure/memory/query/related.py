@@ -1,4 +1,4 @@
-"""Related history: which records match a query, why, in which order, and how many more match."""
+"""Related history: the records that match a query, sorted, each with its reasons, and the number of further matches."""
 
 import heapq
 import time
@@ -17,15 +17,15 @@ from perdure.memory.record import JsonObject
 
 _FEW = 300
 """Up to this many records with the words are read one by one; with more, the other criteria select first."""
-_COUNTED = 40
+_MOST_COUNTED = 40
 """This many matches are read only to count equal ones and those beyond the limit; each takes 20 µs."""
-_HASTY = 20
+_HASTY_SHARE = 20
 """When time is too short for all affordable records, one in this many is read."""
 
 
 @dataclass(frozen=True)
 class RelatedQuery:
-    """The criteria of a query; empty values are not used."""
+    """The criteria of a query; an empty value is not a criterion."""
 
     paths: tuple[str, ...] = ()
     fingerprint: str = ""
@@ -48,18 +48,18 @@ class RelatedQuery:
 
     def terms(self) -> dict[int, int]:
         """Return the terms to look up, each with the overlap of paths that it means."""
-        found: dict[int, int] = {}
+        terms: dict[int, int] = {}
         for path in self.paths:
-            found[term("path", path)] = 2
+            terms[term("path", path)] = 2
             for other in (term("directory", path), *(term("path", folder) for folder in directories(path))):
-                found.setdefault(other, 1)
+                terms.setdefault(other, 1)
         if self.fingerprint:
-            found[term("fingerprint", self.fingerprint)] = 0
+            terms[term("fingerprint", self.fingerprint)] = 0
         if self.sha:
-            found[term_of_commit(self.sha)] = 0
+            terms[term_of_commit(self.sha)] = 0
         if self.pr_number is not None:
-            found[term("pr", str(self.pr_number))] = 0
-        return found
+            terms[term("pr", str(self.pr_number))] = 0
+        return terms
 
 
 @dataclass(frozen=True)
@@ -90,17 +90,17 @@ class Collected:
         """Whether the limit is reached."""
         return len(self.matches) == self.limit
 
-    def take(self, match: Match, said: Sequence[tuple[object, ...]]) -> None:
+    def take(self, match: Match, keys: Sequence[tuple[object, ...]]) -> None:
         """Put a match into the slot of an equal one, else the next one; those beyond the limit are only counted."""
         end = len(self.matches) + self.further
-        at = next((self._places[key] for key in said if key in self._places), end)
+        at = next((self._places[key] for key in keys if key in self._places), end)
         if at < len(self.matches):
             self.matches[at] = replace(self.matches[at], count=self.matches[at].count + 1)
         elif not self.is_full:
             self.matches.append(match)
         elif at == end:
             self.further += 1
-        for key in said:
+        for key in keys:
             self._places.setdefault(key, at)
 
 
@@ -127,72 +127,72 @@ def related_query(
     )
 
 
-def related(view: View, asked: RelatedQuery, budget_ms: float) -> JsonObject:
+def related(view: View, query: RelatedQuery, budget_ms: float) -> JsonObject:
     """Return the matching records, sorted by severity, then newest first, then by overlap, then by id."""
-    into = Collected(asked.limit)
-    begun_s, budget_s = time.monotonic(), budget_ms / 1000
-    view.until(begun_s + COUNTING * budget_s)
-    shown = query_terms(asked.text)
+    collected = Collected(query.limit)
+    start_s, budget_s = time.monotonic(), budget_ms / 1000
+    view.set_deadline(start_s + COUNTING * budget_s)
+    shown = query_terms(query.text)
     words, is_hasty = significant_words(view, shown)
-    match = _Matcher(view, asked, list(words), " ".join(dict.fromkeys(shown[word] for word in words)))
-    view.until(begun_s + (1 - GRACE) * budget_s)
+    match = _Matcher(view, query, list(words), " ".join(dict.fromkeys(shown[word] for word in words)))
+    view.set_deadline(start_s + (1 - GRACE) * budget_s)
     try:
-        is_truncated = _collect(view, match, affordable(budget_ms), into) or is_hasty
+        is_truncated = _collect(view, match, affordable(budget_ms), collected) or is_hasty
     except OutOfTime:
         is_truncated = True
-        if not into.matches:
-            view.until(time.monotonic() + GRACE * budget_s)
-            _collect_hastily(view, match, affordable(budget_ms) // _HASTY, into)
+        if not collected.matches:
+            view.set_deadline(time.monotonic() + GRACE * budget_s)
+            _collect_hastily(view, match, affordable(budget_ms) // _HASTY_SHARE, collected)
     finally:
-        view.until(None)
-    found = [{"record": each.record, "why": each.why, "count": each.count} for each in into.matches]
-    return {"matches": found, "truncated": is_truncated, **_more(into, is_truncated=is_truncated)}
+        view.set_deadline(None)
+    matches = [{"record": each.record, "why": each.why, "count": each.count} for each in collected.matches]
+    return {"matches": matches, "truncated": is_truncated, **_more(collected, is_truncated=is_truncated)}
 
 
-def _more(into: Collected, *, is_truncated: bool) -> JsonObject:
-    """Return `more` with what is known of matches beyond the limit; nothing when there are none."""
-    if into.is_complete and not into.further:
+def _more(collected: Collected, *, is_truncated: bool) -> JsonObject:
+    """Return `more`, the number of matches beyond the limit; an empty object when there are none."""
+    if collected.is_complete and not collected.further:
         return {}
-    return {"more": {"count": into.further, "is_exact": into.is_complete and not is_truncated}}
+    return {"more": {"count": collected.further, "is_exact": collected.is_complete and not is_truncated}}
 
 
-def _collect(view: View, match: "_Matcher", most: int, into: Collected) -> bool:
+def _collect(view: View, match: "_Matcher", most: int, collected: Collected) -> bool:
     """Collect matches in order; return whether more records may match than were affordable."""
-    asked, words = match.asked, match.words
-    if not asked.terms():
+    query, words = match.query, match.words
+    if not query.terms():
         if not words:
             return False
-        match.collect(view.with_words(words, most, asked.oldest, asked.repo), into)
+        match.collect(view.with_words(words, most, query.oldest, query.repo), collected)
         return view.count_with(words, most + 1) > most
     having = view.count_with(words, most + 1) if words else 0
     if words and having <= _FEW:
-        rows = view.with_words(words, _FEW, asked.oldest, asked.repo)
-        match.choose(sorted(match.all(rows), key=lambda each: each.order), into)
+        rows = view.with_words(words, _FEW, query.oldest, query.repo)
+        match.choose(sorted(match.all(rows), key=lambda each: each.order), collected)
     elif words and having <= most:
         allowed = set(view.numbers_with(words))
-        match.collect((row for row in _in_order(view, asked) if row.n in allowed), into)
+        match.collect((row for row in _in_order(view, query) if row.n in allowed), collected)
     else:
-        match.collect(_in_order(view, asked), into)
+        match.collect(_in_order(view, query), collected)
     return False
 
 
-def _collect_hastily(view: View, match: "_Matcher", most: int, into: Collected) -> None:
+def _collect_hastily(view: View, match: "_Matcher", most: int, collected: Collected) -> None:
     """Collect a few matches, when there was not enough time for the first ones in order."""
-    asked = match.asked
+    query = match.query
     try:
-        if asked.terms():
-            match.collect(_in_order(view, asked, is_hasty=True), into)
+        if query.terms():
+            match.collect(_in_order(view, query, is_hasty=True), collected)
         elif match.words:
-            match.collect(view.with_words(match.words, most, asked.oldest, asked.repo), into)
+            match.collect(view.with_words(match.words, most, query.oldest, query.repo), collected)
     except OutOfTime:
         return
 
 
-def _in_order(view: View, asked: RelatedQuery, *, is_hasty: bool = False) -> Iterator[Row]:
+def _in_order(view: View, query: RelatedQuery, *, is_hasty: bool = False) -> Iterator[Row]:
     """Yield the records of all terms; a record with several terms is sorted by its best overlap."""
     streams = [
-        _with_overlap(view.with_term(each, asked.oldest, asked.repo, is_hasty=is_hasty), overlap)
-        for each, overlap in asked.terms().items()
+        _with_overlap(view.with_term(each, query.oldest, query.repo, is_hasty=is_hasty), overlap)
+        for each, overlap in query.terms().items()
     ]
     seen: set[int] = set()
     for _order, row in heapq.merge(*streams, key=lambda each: each[0]):
@@ -211,41 +211,41 @@ class _Matcher:
     """Reads candidates from the log, and keeps those that match."""
 
     view: View
-    asked: RelatedQuery
+    query: RelatedQuery
     words: Sequence[str]
     shown: str
     """The words of the query, as they were typed."""
 
-    def collect(self, rows: Iterable[Row], into: Collected) -> None:
+    def collect(self, rows: Iterable[Row], collected: Collected) -> None:
         """Collect the first matches one by one, so that those found stay when the time is over."""
-        self.choose(self.all(rows), into)
+        self.choose(self.all(rows), collected)
 
-    def choose(self, found: Iterable[Match], into: Collected) -> None:
+    def choose(self, matches: Iterable[Match], collected: Collected) -> None:
         """Collect the first matches; equal ones take one slot and are counted.
 
         When all slots are taken, a few more records are read only to count equal ones; if the time for that is over,
         the answer is complete nevertheless.
         """
         try:
-            for number, each in enumerate(found if into.limit else ()):
-                if into.is_full and number >= _COUNTED:
-                    into.is_complete = False
+            for number, each in enumerate(matches if collected.limit else ()):
+                if collected.is_full and number >= _MOST_COUNTED:
+                    collected.is_complete = False
                     return
-                into.take(each, list(self._said(each.record)))
+                collected.take(each, list(self._equality_keys(each.record)))
         except OutOfTime:
-            if not into.is_full:
+            if not collected.is_full:
                 raise
-            into.is_complete = False
+            collected.is_complete = False
 
-    def _said(self, record: JsonObject) -> Iterator[tuple[object, ...]]:
+    def _equality_keys(self, record: JsonObject) -> Iterator[tuple[object, ...]]:
         """Yield values that are equal for records that report the same.
 
-        Reports of tools are equal by cause, unless the query asks for the cause: then all of its records are wanted.
-        All records are equal by words. See also `dedupe_key`.
+        Reports of tools with the same cause are equal, unless the query names a cause: then each record is a match.
+        Records with the same words are equal. See also `dedupe_key`.
         """
         about = (str(record.get("type")), str(record.get("repo") or ""))
         cause = record.get("fingerprint")
-        if about[0] in INGESTED_TYPES and isinstance(cause, str) and cause and not self.asked.fingerprint:
+        if about[0] in INGESTED_TYPES and isinstance(cause, str) and cause and not self.query.fingerprint:
             yield *about, "fingerprint", cause
         words = (record.get("title"), record.get("summary"))
         if all(isinstance(each, str | None) for each in words) and any(words):
@@ -253,11 +253,11 @@ class _Matcher:
 
     def all(self, rows: Iterable[Row]) -> Iterator[Match]:
         for row in rows:
-            if not self.view.is_current(row) or (found := self.view.read(row)) is None:
+            if not self.view.is_current(row) or (result := self.view.read(row)) is None:
                 continue
-            line, entry = found
-            overlap, why = reasons(entry, self.asked)
-            if not why and self.asked.terms():
+            line, entry = result
+            overlap, why = reasons(entry, self.query)
+            if not why and self.query.terms():
                 continue
             if self.words:
                 if not set(self.words) <= set(terms_of(line.content or {})):
@@ -266,20 +266,20 @@ class _Matcher:
             yield Match(line.record, why, (row.place, -overlap, row.id, row.n))
 
 
-def reasons(entry: IndexEntry, asked: RelatedQuery) -> tuple[int, list[JsonObject]]:
+def reasons(entry: IndexEntry, query: RelatedQuery) -> tuple[int, list[JsonObject]]:
     """Return the best overlap of paths, and each criterion that a record meets, except words."""
     why: list[JsonObject] = []
     best = 0
-    if asked.fingerprint and entry.fingerprint == asked.fingerprint:
+    if query.fingerprint and entry.fingerprint == query.fingerprint:
         why.append({"kind": "fingerprint", "value": entry.fingerprint})
     for path in entry.paths:
-        overlap = max((overlap_of(path, wanted) for wanted in asked.paths), default=0)
+        overlap = max((overlap_of(path, wanted) for wanted in query.paths), default=0)
         best = max(best, overlap)
         if overlap:
             why.append({"kind": "path", "value": path})
-    if asked.sha and entry.sha and is_same_commit(entry.sha, asked.sha):
+    if query.sha and entry.sha and is_same_commit(entry.sha, query.sha):
         why.append({"kind": "sha", "value": entry.sha})
-    if asked.pr_number is not None and entry.pr_number == asked.pr_number:
+    if query.pr_number is not None and entry.pr_number == query.pr_number:
         why.append({"kind": "pr", "value": str(entry.pr_number)})
     return best, why
 

@@ -14,7 +14,7 @@ from itertools import islice
 from perdure.memory.index.rows import OutOfTime
 from perdure.memory.index.terms import MOST_OFTEN
 from perdure.memory.index.view import View
-from perdure.memory.index.words import asked_terms
+from perdure.memory.index.words import terms_of_query
 from perdure.memory.query.filters import Filter
 from perdure.memory.record import JsonObject
 
@@ -38,7 +38,7 @@ class SearchQuery:
 
     text: str
     limit: int
-    wanted: Filter
+    record_filter: Filter
 
 
 def affordable(budget_ms: float) -> int:
@@ -48,7 +48,7 @@ def affordable(budget_ms: float) -> int:
 
 def query_terms(text: str) -> dict[str, str]:
     """Return the terms of a query, each with the word that it comes from; a long text is cut."""
-    return asked_terms(text, _MOST_WORDS)
+    return terms_of_query(text, _MOST_WORDS)
 
 
 def significant_words(view: View, words: Iterable[str]) -> tuple[dict[str, int], bool]:
@@ -65,31 +65,31 @@ def significant_words(view: View, words: Iterable[str]) -> tuple[dict[str, int],
             counts[word] = view.count_with([word], most + 1)
         except OutOfTime:
             is_hasty = True
-    is_telling = any(0 < count <= most for count in counts.values())
-    kept = {word: count for word, count in counts.items() if count <= most or not is_telling}
+    has_rare = any(0 < count <= most for count in counts.values())
+    kept = {word: count for word, count in counts.items() if count <= most or not has_rare}
     return dict(sorted(kept.items(), key=lambda each: (each[1], each[0]))), is_hasty
 
 
-def search(view: View, asked: SearchQuery, budget_ms: float) -> JsonObject:
+def search(view: View, query: SearchQuery, budget_ms: float) -> JsonObject:
     """Return the records that have at least one of the words, best match first, then newest first."""
     scores: dict[int, float] = {}
     matches: list[JsonObject] = []
-    begun_s, budget_s = time.monotonic(), budget_ms / 1000
-    view.until(begun_s + COUNTING * budget_s)
-    words, is_hasty = significant_words(view, query_terms(asked.text))
-    view.until(begun_s + (1 - GRACE) * budget_s)
+    start_s, budget_s = time.monotonic(), budget_ms / 1000
+    view.set_deadline(start_s + COUNTING * budget_s)
+    words, is_hasty = significant_words(view, query_terms(query.text))
+    view.set_deadline(start_s + (1 - GRACE) * budget_s)
     try:
         is_truncated = _score(view, words, affordable(budget_ms), scores) or is_hasty
     except OutOfTime:
         is_truncated = True
-    view.until(max(begun_s + budget_s, time.monotonic() + GRACE * budget_s))
+    view.set_deadline(max(start_s + budget_s, time.monotonic() + GRACE * budget_s))
     try:
-        for each in islice(_best(view, asked, scores), asked.limit):
+        for each in islice(_best(view, query, scores), query.limit):
             matches.append(each)  # noqa: PERF402  one by one, so that those found stay when the time is over
     except OutOfTime:
         is_truncated = True
     finally:
-        view.until(None)
+        view.set_deadline(None)
     return {"matches": matches, "truncated": is_truncated}
 
 
@@ -100,37 +100,37 @@ def _score(view: View, words: Mapping[str, int], left: int, scores: dict[int, fl
         if left <= 0:
             return True
         weight = idf(view.records, count)
-        often: dict[int, int] = {}
+        frequencies: dict[int, int] = {}
         lengths: dict[int, int] = {}
         try:
-            _count(view, word, left, often, lengths)
+            _count(view, word, left, frequencies, lengths)
         finally:
-            for n, times in often.items():
+            for n, times in frequencies.items():
                 scores[n] = scores.get(n, 0.0) + weight * saturation(times, lengths[n] / average)
-        if len(often) < count:
+        if len(frequencies) < count:
             return True
-        left -= len(often)
+        left -= len(frequencies)
     return False
 
 
-def _count(view: View, word: str, newest: int, often: dict[int, int], lengths: dict[int, int]) -> None:
+def _count(view: View, word: str, newest: int, frequencies: dict[int, int], lengths: dict[int, int]) -> None:
     """Count how often the last records have a word, and note the length of each."""
     for n, length in view.texts_with(word, 1, newest):
         lengths[n] = length
-        often[n] = 1
+        frequencies[n] = 1
     for times in range(2, MOST_OFTEN + 1):
-        more = [n for n, _length in view.texts_with(word, times, newest) if n in often]
+        more = [n for n, _length in view.texts_with(word, times, newest) if n in frequencies]
         if not more:
             return
-        often.update(dict.fromkeys(more, times))
+        frequencies.update(dict.fromkeys(more, times))
 
 
-def _best(view: View, asked: SearchQuery, scores: Mapping[int, float]) -> Iterator[JsonObject]:
+def _best(view: View, query: SearchQuery, scores: Mapping[int, float]) -> Iterator[JsonObject]:
     heap = [(-score, -n) for n, score in scores.items()]
     heapq.heapify(heap)
     while heap:
         score, n = heapq.heappop(heap)
-        if (record := _wanted(view, asked, -n)) is not None:
+        if (record := _record_if_matching(view, query, -n)) is not None:
             yield {"record": record, "score": round(-score, 6)}
 
 
@@ -144,11 +144,15 @@ def saturation(times: int, relative_length: float) -> float:
     return times * (_K1 + 1) / (times + _K1 * (1 - _B + _B * relative_length))
 
 
-def _wanted(view: View, asked: SearchQuery, n: int) -> JsonObject | None:
-    row, wanted = view.row(n), asked.wanted
-    if row is None or (wanted.repo and row.repo not in ("", wanted.repo)) or (wanted.type and row.type != wanted.type):
+def _record_if_matching(view: View, query: SearchQuery, n: int) -> JsonObject | None:
+    row, record_filter = view.row(n), query.record_filter
+    if (
+        row is None
+        or (record_filter.repo and row.repo not in ("", record_filter.repo))
+        or (record_filter.type and row.type != record_filter.type)
+    ):
         return None
     if not view.is_current(row):
         return None
-    found = view.read(row)
-    return found[0].record if found is not None and wanted.wants(found[0]) else None
+    result = view.read(row)
+    return result[0].record if result is not None and record_filter.matches(result[0]) else None

@@ -1,1 +1,1 @@
-"""The memory as a bot uses it: the tools `recall` and `remember`, pinned records, and what a goal begins with."""
+"""The memory for bots: the tools `recall` and `remember`, pinned records, related records at the start of a goal."""

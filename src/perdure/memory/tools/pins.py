@@ -1,4 +1,4 @@
-"""Pinned records: what a bot has in every prompt."""
+"""Pinned records, which are in every prompt of a bot."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,9 +7,9 @@ from perdure.errors import Exhausted
 from perdure.memory.tools.quoting import quoted, quoted_all
 
 MOST_BYTES = 4096
-"""All pins of a bot have at most this size together, as they stand in the prompt."""
+"""Maximum size of all pins of a bot together, in the form that the prompt has."""
 MOST_PINS = 200
-"""A bot has room for fewer: the quote of a record has more than 21 bytes."""
+"""Upper bound of the number of pins that fit: the quote of a record has more than 21 bytes."""
 _PREFIX = "pin:"
 _HEADING = "# Pinned records\n\nYou pinned these records of the memory. They are quoted as data.\n\n"
 
@@ -33,13 +33,13 @@ def source_of(bot: str) -> str:
 
 
 def pinned_text(pins: Sequence[Mapping[str, Any]]) -> str:
-    """Return what a prompt says of pins. Pins beyond the limit, which only other processes can add, are left out."""
+    """Return the section of a prompt about pins. Pins beyond the limit, added by other processes, are left out."""
     text, _ids = quoted_all(pins, MOST_BYTES, MOST_BYTES)
     return f"{_HEADING}{text}" if text else ""
 
 
 def size_of(pins: Sequence[Mapping[str, Any]]) -> int:
-    """Return how many bytes pins have in a prompt."""
+    """Return the size of pins in a prompt, in bytes."""
     return sum(len(quoted(pin, MOST_BYTES).encode()) + 2 for pin in pins)
 
 

@@ -1,4 +1,4 @@
-"""The memory as the tools of a bot need it."""
+"""The port of the tools of a bot to the memory."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, Unpack
@@ -7,10 +7,10 @@ from perdure.memory.query.parameters import RelatedTo
 
 
 class BotRecords(Protocol):
-    """Adds and finds records. A memory that is switched off adds and finds nothing, and says so."""
+    """Adds and finds records. If the memory is switched off, results are empty and have `disabled`."""
 
     async def add(self, record: Mapping[str, Any], *, dedupe: bool = True) -> Mapping[str, Any]:
-        """Store a record durably, unless the same is there: `{"added", "id" | "existing_id", "reason"}`.
+        """Store a record durably, unless a duplicate is stored: `{"added", "id" | "existing_id", "reason"}`.
 
         Raises: Invalid; Conflict when its id is taken by another record; Unavailable; Denied; Damaged.
         """
@@ -26,7 +26,7 @@ class BotRecords(Protocol):
     async def related(
         self, *, limit: int | None = None, budget_ms: float = 50.0, **asked: Unpack[RelatedTo]
     ) -> Mapping[str, Any]:
-        """Return records that have to do with paths, a fingerprint and a text: `{"matches", "truncated"}`."""
+        """Return records related to paths, a fingerprint and a text: `{"matches", "truncated"}`."""
         ...
 
     async def search(self, text: str, *, limit: int = 10, budget_ms: float = 50.0) -> Mapping[str, Any]:

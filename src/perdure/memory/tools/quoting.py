@@ -26,7 +26,7 @@ def shown(record: Mapping[str, Any], longest: int = LONGEST_BODY) -> dict[str, A
 
 
 def quoted(record: Mapping[str, Any], longest: int = LONGEST_BODY) -> str:
-    """Return a record as quoted lines; no line of it begins without the mark of a quote."""
+    """Return a record as quoted lines; each begins with `> `."""
     seen = shown(record, longest)
     facts = [seen["record_id"], *(seen[name] for name in ("type", "timestamp", "source") if name in seen)]
     paths = ", ".join(seen.get("paths", ()))

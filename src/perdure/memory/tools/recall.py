@@ -11,7 +11,7 @@ from perdure.memory.ingest.checkout import in_repository
 from perdure.memory.query.parameters import RelatedTo
 from perdure.memory.tools.ports import BotRecords
 from perdure.memory.tools.quoting import shown
-from perdure.memory.tools.scope import Reach
+from perdure.memory.tools.scope import RecallScope
 
 MOST_RECORDS = 10
 _READ = 100
@@ -48,9 +48,9 @@ class RecallTool:
 
     spec = _SPEC
 
-    def __init__(self, records: BotRecords, reach: Callable[[], Awaitable[Reach]]) -> None:
+    def __init__(self, records: BotRecords, scope: Callable[[], Awaitable[RecallScope]]) -> None:
         self._records = records
-        self._reach = reach
+        self._scope = scope
 
     def validate(self, arguments: Mapping[str, Any]) -> None:
         """See Tool.validate."""
@@ -75,20 +75,20 @@ class RecallTool:
         return ToolOutput(call_id, output=output)
 
     async def _find(self, arguments: Mapping[str, Any], workdir: Path) -> Mapping[str, Any]:
-        reach = await self._reach()
-        text, given, fingerprint = (arguments.get(name) for name in _NAMES)
-        asked: RelatedTo = {}
-        if given:
-            asked["paths"] = [in_repository(path, workdir) for path in given]
+        scope = await self._scope()
+        text, paths, fingerprint = (arguments.get(name) for name in _NAMES)
+        criteria: RelatedTo = {}
+        if paths:
+            criteria["paths"] = [in_repository(path, workdir) for path in paths]
         if fingerprint:
-            asked["fingerprint"] = fingerprint
-        if asked and text:
-            asked["text"] = text
-        if asked:
-            found = await self._records.related(limit=_READ, budget_ms=_BUDGET_MS, **asked)
+            criteria["fingerprint"] = fingerprint
+        if criteria and text:
+            criteria["text"] = text
+        if criteria:
+            found = await self._records.related(limit=_READ, budget_ms=_BUDGET_MS, **criteria)
         else:
             found = await self._records.search(str(text), limit=_READ, budget_ms=_BUDGET_MS)
-        records = [match["record"] for match in found["matches"] if reach.includes(match["record"])]
+        records = [match["record"] for match in found["matches"] if scope.includes(match["record"])]
         answer: dict[str, Any] = {"records": [shown(record, _LONGEST_BODY) for record in records[:MOST_RECORDS]]}
         if found["truncated"] or len(records) > MOST_RECORDS or len(found["matches"]) == _READ:
             answer["truncated"] = True

@@ -1,4 +1,4 @@
-"""The tool `remember`: a bot files a record, once for each call, however often the call is repeated."""
+"""The tool `remember`: a bot stores a record; a repeated call stores it once."""
 
 import re
 import uuid
@@ -15,17 +15,17 @@ from perdure.memory.normalise import INGESTED_TYPES
 from perdure.memory.tools.pins import pin_fingerprint, require_room, source_of
 from perdure.memory.tools.ports import BotRecords
 from perdure.memory.tools.quoting import LONGEST_BODY, LONGEST_TITLE
-from perdure.memory.tools.scope import Reach, author_of
+from perdure.memory.tools.scope import RecallScope, author_of
 
 _MOST_PATHS = 20
 _NAMESPACE = uuid.UUID("6f1c2a52-6a39-5c8e-9d35-4b7f7d1f0c11")
-"""Of the ids that are made of the keys of calls."""
+"""The namespace of record ids that are derived from the idempotency keys of calls."""
 _WORD = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _NAMES = ("type", "title", "body", "paths", "pin")
 _SPEC = ToolSpec(
     "remember",
-    "Files a record in the memory, where later goals find it. Remember what would have helped you, in a title that"
-    " says it and a body that explains it. Never file a secret.",
+    "Stores a record in the memory, where later goals find it. Remember what would have helped you, in a title that"
+    " says it and a body that explains it. Never store a secret.",
     {
         "type": "object",
         "properties": {
@@ -44,7 +44,7 @@ _SPEC = ToolSpec(
             },
             "pin": {
                 "type": "boolean",
-                "description": "Whether you need it in every prompt; all pins have 4 KiB together (default: false).",
+                "description": "Add it to each of your prompts; all pins together have at most 4 KiB (default: false).",
             },
         },
         "required": ["type", "title", "body"],
@@ -55,13 +55,13 @@ _SPEC = ToolSpec(
 
 
 class RememberTool:
-    """Files records of one bot; see Tool. The id of a record is made of the idempotency key of its call."""
+    """Stores records of one bot; see Tool. The id of a record is derived from the idempotency key of its call."""
 
     spec = _SPEC
 
-    def __init__(self, records: BotRecords, reach: Callable[[], Awaitable[Reach]]) -> None:
+    def __init__(self, records: BotRecords, scope: Callable[[], Awaitable[RecallScope]]) -> None:
         self._records = records
-        self._reach = reach
+        self._scope = scope
 
     def validate(self, arguments: Mapping[str, Any]) -> None:
         """See Tool.validate."""
@@ -90,22 +90,22 @@ class RememberTool:
         return ToolOutput(call_id, output=output)
 
     async def _file(self, context: CallContext) -> Mapping[str, Any]:
-        reach = await self._reach()
-        record = _record(context, reach)
+        scope = await self._scope()
+        record = _record(context, scope)
         if context.call.arguments.get("pin"):
-            pins = [pin for pin in await self._records.pins(reach.bot) if pin["id"] != record["id"]]
-            require_room(pins, record, reach.bot)
+            pins = [pin for pin in await self._records.pins(scope.bot) if pin["id"] != record["id"]]
+            require_room(pins, record, scope.bot)
         context.require_ours()
         failpoints.hit("memory.remember.before")
-        answer = await self._add(record, reach.bot)
+        answer = await self._add(record, scope.bot)
         failpoints.hit("memory.remember.after")
         if answer.get("reason") == "disabled":
-            raise Conflict("The memory is switched off (memory.enabled): nothing was filed.")
-        found = answer.get("existing_id", record["id"])
-        return {"record_id": found, "is_new": found == record["id"]}
+            raise Conflict("The memory is switched off (memory.enabled): nothing was stored.")
+        record_id = answer.get("existing_id", record["id"])
+        return {"record_id": record_id, "is_new": record_id == record["id"]}
 
     async def _add(self, record: Mapping[str, Any], bot: str) -> Mapping[str, Any]:
-        """Store a record. One with the same words counts as this one only when the bot itself has made it."""
+        """Store a record. A record with the same words is its duplicate only if this bot has made it."""
         answer = await self._records.add(record)
         existing = answer.get("existing_id")
         if existing is None or existing == record["id"]:
@@ -133,27 +133,27 @@ def _record_id(context: CallContext) -> str:
     return str(uuid.uuid5(_NAMESPACE, context.idempotency_key))
 
 
-def _record(context: CallContext, reach: Reach) -> dict[str, Any]:
+def _record(context: CallContext, scope: RecallScope) -> dict[str, Any]:
     """Return the record of a call.
 
     Raises: Invalid when a path leads out of the folder.
     """
-    given, metadata = context.call.arguments, {"bot": reach.bot, "goal_id": context.goal_id}
-    paths = [in_repository(path, Path(context.workdir)) for path in given.get("paths", ())]
+    arguments, metadata = context.call.arguments, {"bot": scope.bot, "goal_id": context.goal_id}
+    paths = [in_repository(path, Path(context.workdir)) for path in arguments.get("paths", ())]
     record: dict[str, Any] = {
         "id": _record_id(context),
-        "type": given["type"],
-        "title": given["title"],
-        "summary": given["body"],
-        "source": source_of(reach.bot),
+        "type": arguments["type"],
+        "title": arguments["title"],
+        "summary": arguments["body"],
+        "source": source_of(scope.bot),
         "metadata": {**metadata, "call_id": context.call.call_id},
     }
     if paths:
         record["paths"] = paths
-    if reach.repo is not None:
-        record["repo"] = reach.repo
-    if given.get("pin"):
-        record["fingerprint"] = pin_fingerprint(reach.bot)
+    if scope.repo is not None:
+        record["repo"] = scope.repo
+    if arguments.get("pin"):
+        record["fingerprint"] = pin_fingerprint(scope.bot)
         record["metadata"]["pinned"] = True
     return record
 

@@ -1,4 +1,4 @@
-"""Which records a bot may recall."""
+"""The records that a bot may recall."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ DEFAULT_SCOPES: tuple[Scope, ...] = ("own", "project")
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
-    """What one bot may recall in one goal.
+class RecallScope:
+    """The records that one bot may recall in one goal.
 
-    `own` are the records that the bot made, `project` those of the repository of the goal and those that name neither
-    a repository nor a bot, `all` every record.
+    `own`: the records that the bot made. `project`: those of the repository of the goal, and those that name neither a
+    repository nor a bot. `all`: every record.
     """
 
     bot: str

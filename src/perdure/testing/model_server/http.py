@@ -84,7 +84,7 @@ class HttpResponse:
         await self._drain()
 
     async def send_raw(self, data: bytes) -> None:
-        """Send bytes that are no response, and close the connection."""
+        """Send bytes that are not an HTTP response, and close the connection."""
         self._writer.write(data)
         await self._drain()
         self._writer.close()

@@ -223,8 +223,8 @@ async def decide(goal_id: GoalId, body: DecisionBody, served: Served, once: Call
     goal = await served.p.goals.get(goal_id)
     key = None if once is None else once.key
     choose = partial(served.p.goals.decide, goal.id, body.decision, call_id=body.call_id, value=body.value, key=key)
-    told = await _keep_first(served, once, goal.id, choose)
-    return await _resume(served, told)
+    goal = await _keep_first(served, once, goal.id, choose)
+    return await _resume(served, goal)
 
 
 @router.post("/{goal_id}/signals", operation_id="send_signal", response_model=_GOAL)
@@ -233,8 +233,8 @@ async def signal(goal_id: GoalId, body: SignalBody, served: Served, once: Called
     goal = await served.p.goals.get(goal_id)
     key = None if once is None else once.key
     send = partial(served.p.goals.signal, goal.id, body.name, body.payload, key=key)
-    told = await _keep_first(served, once, goal.id, send)
-    return await _resume(served, told)
+    goal = await _keep_first(served, once, goal.id, send)
+    return await _resume(served, goal)
 
 
 async def _fork_conversation(goal_id: str, body: ForkBody, served: Surface, once: IdempotentCall | None) -> Response:

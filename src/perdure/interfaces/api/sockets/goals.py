@@ -29,7 +29,7 @@ router = APIRouter()
 log = logging.getLogger(__name__)
 
 _PAGE = 200
-_MOST_TOLD = 500
+_MOST_HASHES = 500
 """Number of goals whose last sent state is kept, so that an unchanged goal is not sent again."""
 
 
@@ -84,7 +84,7 @@ async def _events(
 
 
 async def _changes(served: Surface, connection: LiveConnection) -> AsyncIterator[str]:
-    told: dict[str, int] = {}
+    sent_hashes: dict[str, int] = {}
     async with served.p.goals.feed.subscribe() as changes:
         async for goals in _unfinished_pages(served):
             yield _text({"type": "goals", "goals": goals})
@@ -99,11 +99,11 @@ async def _changes(served: Surface, connection: LiveConnection) -> AsyncIterator
                 except NotFound:
                     continue
                 text = _text({"type": "goal", "goal": goal.wire()})
-                if hash(text) != told.get(goal_id):
-                    told[goal_id] = hash(text)
+                if hash(text) != sent_hashes.get(goal_id):
+                    sent_hashes[goal_id] = hash(text)
                     yield text
-            while len(told) > _MOST_TOLD:
-                del told[next(iter(told))]
+            while len(sent_hashes) > _MOST_HASHES:
+                del sent_hashes[next(iter(sent_hashes))]
 
 
 async def _unfinished_pages(served: Surface) -> AsyncIterator[list[Goal]]:

@@ -56,8 +56,8 @@ def _announce(options: Options, publish: Callable[[str], None], server: "Running
     is_terminal = sys.stdout.isatty() and sys.stderr.isatty()
     login_url = server.login_url() if is_terminal else None
     if options.json:
-        told = CommandResult({"url": server.url, "login_url": login_url, "pid": os.getpid()}, is_one_line=True)
-        print_result(told, as_json=True)
+        started = CommandResult({"url": server.url, "login_url": login_url, "pid": os.getpid()}, is_one_line=True)
+        print_result(started, as_json=True)
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # keeps later prints of flows out of the JSON output
     home = options.settings().home
     print(f"Serving {home} at {server.url}. Ctrl-C stops the server.", file=sys.stderr)

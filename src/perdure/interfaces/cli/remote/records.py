@@ -13,7 +13,7 @@ from perdure.client.memory import Memory
 from perdure.errors import Denied, PerdureError, Unavailable
 
 if TYPE_CHECKING:
-    from perdure.app.memory.sources import Found
+    from perdure.app.memory.sources import SourceRecords
     from perdure.app.wire.resources import memory as wire
 
 _PAGE = 500
@@ -91,7 +91,7 @@ class ServerRecords:
         """See RecordWriter.forget."""
         return await self._memory.forget(record_id)
 
-    async def ingest(self, find: "Callable[[], Found]") -> dict[str, Any]:
+    async def ingest(self, find: "Callable[[], SourceRecords]") -> dict[str, Any]:
         """Read a source here, and store its records at the server.
 
         Raises: Unavailable or Denied when the server stops answering; a repetition does not store records twice.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Unpack
 from perdure.app.wire.resources.parameters import RecordFilters, RelatedTo
 
 if TYPE_CHECKING:
-    from perdure.app.memory.sources import Found
+    from perdure.app.memory.sources import SourceRecords
     from perdure.app.wire.resources import memory as wire
 
 
@@ -73,7 +73,7 @@ class RecordWriter(Protocol):
         """
         ...
 
-    async def ingest(self, find: "Callable[[], Found]") -> dict[str, Any]:
+    async def ingest(self, find: "Callable[[], SourceRecords]") -> dict[str, Any]:
         """Store the records of a source, and return counts of the results."""
         ...
 

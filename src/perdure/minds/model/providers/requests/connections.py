@@ -29,7 +29,7 @@ _NO_KEY = "no-key"
 """What a server that needs no key is sent."""
 _OPENAI = ("openai", "openai-chat")
 _ENDS_PROPERLY = ModelProfile(openai_chat_streaming_requires_finish_reason=True)  # type: ignore[typeddict-unknown-key]
-"""Without a finish reason, a stream that was cut could not be told from a whole answer."""
+"""Without a finish reason, a truncated stream could not be distinguished from a complete answer."""
 
 
 @dataclass(frozen=True)
