@@ -20,4 +20,4 @@ def test_a_conversation_is_continued_by_the_commands_of_the_page(tmp_path: Path,
     said = shell(tmp_path, block)
     assert said.startswith("Answer 1.\nAnswer 2.\nAnswer 3.\n")
     assert "What can you do?" in said
-    assert not model_server.answered_again
+    assert not model_server.repeated_requests

@@ -137,7 +137,7 @@ _HOMES = {
 
 
 def _public(name: str) -> Any:
-    """Import a public name when it is first asked for, so that `import perdure` costs next to nothing."""
+    """Import a public name at its first use, so that `import perdure` is fast."""
     if name in _MODULES:
         return importlib.import_module(f"{__name__}.{name}")
     if name not in __all__:

@@ -187,7 +187,9 @@ class GoalWaiting(Waiting):
         children: Sequence[str] = (),
         failure: str | None = None,
     ) -> None:
-        waits = _waited_for(waiting_for, _asked(questions, deadlines or {}), signals, due_at, unknown, deadlines or {})
+        waits = _waited_for(
+            waiting_for, _questions_text(questions, deadlines or {}), signals, due_at, unknown, deadlines or {}
+        )
         if waiting_for == "child":
             waits = "; ".join(["a child", *children])
         elif waiting_for == "model" and failure:
@@ -242,8 +244,8 @@ class GoalFailed(PerdureError):
     def __str__(self) -> str:
         reason = "" if self.reason == "failed" else f" ({self.reason})"
         traceback = [self.traceback.rstrip()] if self.traceback else []
-        said = f"{self.id} failed{reason}{self._recorded}: {self.detail}"
-        return "\n".join([said, *traceback, *_suggested(self.next)])
+        sentence = f"{self.id} failed{reason}{self._recorded}: {self.detail}"
+        return "\n".join([sentence, *traceback, *_suggested(self.next)])
 
     @property
     def _recorded(self) -> str:
@@ -270,28 +272,28 @@ def _suggested(commands: Sequence[SuggestedCommand]) -> list[str]:
 
 def _waited_for(
     waiting_for: str,
-    asked: str,
+    questions_text: str,
     signals: Sequence[str],
     due_at: datetime | None,
     unknown: Sequence[str],
     deadlines: Mapping[str, str],
 ) -> str:
     if waiting_for == "person" and unknown:
-        decided = f"a decision about {', '.join(unknown)}, whose outcome is unknown"
-        return f"{decided}; and for an answer: {asked}" if asked else decided
-    listed = {
-        "person": asked,
+        decision = f"a decision about {', '.join(unknown)}, whose outcome is unknown"
+        return f"{decision}; and for an answer: {questions_text}" if questions_text else decision
+    details = {
+        "person": questions_text,
         "signal": ", ".join(f"{name}{_until(name, deadlines)}" for name in signals),
         "timer": "" if due_at is None else f"due at {due_at.isoformat(timespec='seconds')}",
     }.get(waiting_for)
     others = {"limit": "a limit to be raised", "hold": "its release after a crash loop", "message": "the next message"}
     what = others.get(waiting_for, f"a {waiting_for}")
-    return f"{what}: {listed}" if listed else what
+    return f"{what}: {details}" if details else what
 
 
-def _asked(questions: Sequence[OpenQuestion], deadlines: Mapping[str, str]) -> str:
+def _questions_text(questions: Sequence[OpenQuestion], deadlines: Mapping[str, str]) -> str:
     return ", ".join(
-        f"{each.question!r}{_offered(each.options)}{_until(each.call_id, deadlines)}" for each in questions
+        f"{each.question!r}{_options_text(each.options)}{_until(each.call_id, deadlines)}" for each in questions
     )
 
 
@@ -299,7 +301,7 @@ def _until(name: str, deadlines: Mapping[str, str]) -> str:
     return f", until {deadlines[name]}" if name in deadlines else ""
 
 
-def _offered(options: Sequence[str] | None) -> str:
+def _options_text(options: Sequence[str] | None) -> str:
     return f" ({', '.join(options)})" if options else ""
 
 

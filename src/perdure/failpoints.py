@@ -1,6 +1,6 @@
 """Named points in front of and behind every durable write, where a test may kill, raise or delay.
 
-In production nothing is armed and `hit` is one look into an empty dictionary. A test arms a point with
+In production nothing is armed, and `hit` is one check of an empty dictionary. A test arms a point with
 `armed(name, action)`; the action runs in the thread that reaches the point. There is no way to arm one from
 outside the process.
 """
@@ -18,13 +18,13 @@ POINTS = frozenset(
         # the children of durable intents are created or found
         "kernel.children.before",
         "kernel.children.after",
-        # a file that is replaced or made as a whole: its part is written, flushed, given its name, and that is flushed
+        # an atomic write of a file: its part is written, flushed and renamed, and the folder is flushed
         "files.write.before",
         "files.fsync.before",
         "files.name.before",
         "files.folder.before",
         "files.folder.after",
-        # the flush of a folder after write_file has given a file its name
+        # the flush of a folder after write_file has renamed a file in it
         "tools.write.flush",
         # the note of a forked process, in that process
         "tools.forks.note.before",
@@ -53,7 +53,7 @@ POINTS = frozenset(
         # the flush of the folder after a log was made or replaced
         "memory.names.before",
         "memory.names.after",
-        # the note that a flush has failed, written and taken back
+        # the record of a failed flush is written, or removed
         "memory.mark.before",
         "memory.mark.after",
         "memory.clear.before",
@@ -70,31 +70,31 @@ POINTS = frozenset(
         "memory.purge.after",
         "memory.quarantine.before",
         "memory.quarantine.after",
-        # an index of the memory that was made beside its place, and is renamed into it
+        # a new index of the memory is renamed over the old one
         "memory.index.before",
         "memory.index.after",
-        # a record that is added under a key: the key is kept, then it is added, then the answer is kept
+        # a record with an idempotency key: the key is stored, the record is added, the answer is stored
         "memory.once.before",
         "memory.once.after",
-        # a record that a bot files
+        # a record that a bot stores with `remember`
         "memory.remember.before",
         "memory.remember.after",
-        # a new SQLite file, made beside its place and renamed into it
+        # a new SQLite file, created under another name and renamed
         "store.create.before",
         "store.create.after",
-        # one migration; "copy" is the copy of the file that is made first
+        # one migration; "copy" is the copy of the file before it
         "store.migrate.copy.before",
         "store.migrate.copy.after",
         "store.migrate.commit.before",
         "store.migrate.commit.after",
-        # a version of a bot: kept in the database, written, and then noted as written; a bot that is deleted
+        # a version of a bot: stored in the database, written to disk, marked as current; a bot is deleted
         "forge.version.before",
         "forge.version.after",
         "forge.current.before",
         "forge.current.after",
         "forge.delete.before",
         "forge.delete.after",
-        # the folder of a new bot; one file of a bot replaced, removed, or given another name; a folder removed
+        # the folder of a new bot; one file of a bot is replaced, removed, or renamed; a folder is removed
         "bots.folder.before",
         "bots.folder.after",
         "bots.file.before",
@@ -109,7 +109,7 @@ POINTS = frozenset(
         "store.backup.file",
         "store.backup.before",
         "store.backup.after",
-        # a restore: the plan is written down, then each piece is swapped in
+        # a restore: the plan is written, then each part is swapped in
         "store.restore.plan.before",
         "store.restore.plan.after",
         "store.restore.swap.before",
@@ -124,7 +124,7 @@ _armed: dict[str, Callable[[], None]] = {}
 
 
 def hit(name: str) -> None:
-    """Run what is armed at this point; normally nothing."""
+    """Run the action that a test armed at this point, if any."""
     if _armed:
         action = _armed.get(name)
         if action is not None:

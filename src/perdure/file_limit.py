@@ -8,9 +8,9 @@ _soft_before: int | None = None
 
 
 def raise_file_limit() -> None:
-    """Let this process open as many files as the system allows it to, up to 65,536.
+    """Raise the limit of open files of this process to the maximum that the system allows, up to 65,536.
 
-    Programs that it starts keep the limit of before, see `restore_file_limit`.
+    Programs that it starts keep the original limit, see `restore_file_limit`.
     """
     global _soft_before  # noqa: PLW0603 (the limit belongs to the process, too)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,8 +1,8 @@
-"""A pause of Python's garbage collector, for the places that make many values at once and keep all of them.
+"""A pause of Python's garbage collector, for code that creates many values at once and keeps all of them.
 
-The collector runs after every few hundred new containers and looks at those that are still there. While a long
-history is read and folded it finds nothing to collect, and takes a third of the time. A pause is for work that awaits
-nothing and makes no cycles: what other threads leave in cycles meanwhile is collected after it.
+The collector runs after every few hundred new containers and traverses the live ones. While a long history is read and
+folded it finds nothing to collect, and takes a third of the time. A pause is for work that awaits
+nothing and makes no cycles: cycles of other threads are collected after it.
 """
 
 import gc

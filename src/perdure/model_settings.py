@@ -1,4 +1,4 @@
-"""The tables `[models."NAME"]` of `config.toml`: window, price and key of a model, understood."""
+"""The tables `[models."NAME"]` of `config.toml`: window, price and key of a model."""
 
 import difflib
 import math
@@ -16,19 +16,19 @@ _SMALLEST_WINDOW, _LARGEST_WINDOW = 256, 100_000_000
 
 @dataclass(frozen=True, slots=True)
 class ModelPrice:
-    """What a million tokens cost, in US dollars."""
+    """The prices of a million tokens, in US dollars."""
 
     input: float
     output: float
     cache_read: float | None = None
-    """Of input that the provider had cached; None: as `input`."""
+    """The price of input that the provider had cached; None: as `input`."""
     cache_write: float | None = None
-    """Of input that the provider puts into its cache; None: as `input`."""
+    """The price of input that the provider adds to its cache; None: as `input`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelTable:
-    """What `config.toml` says about one model."""
+    """The settings of one model in `config.toml`."""
 
     context_window: int | None = None
     price: ModelPrice | None = None
@@ -38,14 +38,14 @@ class ModelTable:
 
 @dataclass(frozen=True, slots=True)
 class ModelDefaults:
-    """The settings of models: the default, what is tried after a model that fails, and the tables by name."""
+    """The settings of models: the default, the fallbacks of a model that fails, and the tables by name."""
 
     default: str | None = None
     fallbacks: tuple[str, ...] = ()
     tables: Mapping[str, ModelTable] | None = None
 
     def table(self, name: str) -> ModelTable:
-        """Return what is set for a model; an empty table where nothing is."""
+        """Return the table of a model; an empty one if it has none."""
         return (self.tables or {}).get(name, ModelTable())
 
 
@@ -60,15 +60,15 @@ def read_model_tables(where: str, value: object) -> dict[str, ModelTable]:
 
 
 def shown_tables(tables: Mapping[str, ModelTable]) -> list[tuple[str, str]]:
-    """Return each setting of the tables by its name, as it may be shown: a key by the name of its secret."""
+    """Return each setting of the tables with its name, as it may be shown: instead of a key, the name of its secret."""
     rows: list[tuple[str, str]] = []
     for name, table in tables.items():
         key = f"models.{_quoted(name)}"
         if table.context_window is not None:
             rows.append((f"{key}.context_window", str(table.context_window)))
         if table.price is not None:
-            given = ((each.name, getattr(table.price, each.name)) for each in fields(ModelPrice))
-            numbers = ", ".join(f"{part} = {number:g}" for part, number in given if number is not None)
+            parts = ((each.name, getattr(table.price, each.name)) for each in fields(ModelPrice))
+            numbers = ", ".join(f"{part} = {number:g}" for part, number in parts if number is not None)
             rows.append((f"{key}.price", f"{{{numbers}}}"))
         if table.api_key is not None:
             rows.append((f"{key}.api_key", f"secret:{table.api_key}"))
@@ -132,9 +132,9 @@ def _number(where: str, value: object) -> float:
 def _secret_name(where: str, value: object) -> str | None:
     if value is None:
         return None
-    found = SECRET.fullmatch(value) if isinstance(value, str) else None
-    if found is None:
+    match = SECRET.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
         raise Invalid(
             f"{where}.api_key must name a secret, such as secret:LOCAL_KEY; a key itself does not belong here."
         )
-    return found[1]
+    return match[1]

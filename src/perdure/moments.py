@@ -1,10 +1,10 @@
-"""Moments as text: timestamps are microseconds since 1970, and ISO-8601 in UTC wherever a program reads them."""
+"""Converts timestamps, which are microseconds since 1970, to and from ISO-8601 in UTC."""
 
 from datetime import UTC, datetime
 
 
 def iso(timestamp_us: int) -> str:
-    """Write a moment as ISO-8601, UTC, with microseconds and `Z`; one that no calendar has is the last that it has."""
+    """Return a timestamp as ISO-8601 in UTC with microseconds and `Z`; out of range, the last possible one."""
     try:
         moment = datetime.fromtimestamp(timestamp_us // 1_000_000, UTC).replace(microsecond=timestamp_us % 1_000_000)
     except (ValueError, OverflowError, OSError):
@@ -13,17 +13,17 @@ def iso(timestamp_us: int) -> str:
 
 
 def iso_or_none(timestamp_us: int | None) -> str | None:
-    """Write a moment as `iso` does; None stays None."""
+    """Return a timestamp as `iso` does; None for None."""
     return None if timestamp_us is None else iso(timestamp_us)
 
 
 def moment_us(text: str) -> int:
-    """Read an ISO-8601 moment as microseconds since 1970."""
+    """Parse an ISO-8601 time as microseconds since 1970."""
     moment = datetime.fromisoformat(text)
     return int(moment.timestamp()) * 1_000_000 + moment.microsecond
 
 
 def moment(us: int) -> str:
-    """Write a moment for people."""
+    """Return a timestamp as text for people."""
     text = iso(us)
     return f"{text[:10]} {text[11:19]} UTC"

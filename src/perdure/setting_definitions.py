@@ -1,4 +1,4 @@
-"""The settings that exist: names, places to set them, help texts and defaults."""
+"""The definitions of all settings: names, flags, environment variables, help texts and defaults."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

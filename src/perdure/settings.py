@@ -199,8 +199,8 @@ def _names(entry: Setting) -> tuple[str, ...]:
 
 def _whole(value: str, largest: int) -> int | None:
     text = value.strip()
-    found = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
-    return found if 1 <= found <= largest else None
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    return number if 1 <= number <= largest else None
 
 
 def _unexpected(entry: Setting, expected: str) -> str:
@@ -242,14 +242,14 @@ def load_settings(
     memory, problems = _memory_values(path, content.pop(MEMORY_TABLE, {}))
     tables = read_model_tables(str(path), content.pop(MODELS_TABLE, {}))
     config = {**_config_values(path, content), **memory}
-    found = [home]
+    entries = [home]
     for definition in DEFINITIONS[1:]:
         entry = _find(definition, flags, environment, config, partial(_home_of, definition, home, environment))
         base = Path(home.value) if entry.origin.startswith("user") else Path()
         value = _as_location(entry.value, base) if _definition(entry.name).is_place else entry.value
-        found.append(Setting(entry.name, value, entry.origin))
-    found += [Setting(name, value, f"user {CONFIG_FILE}") for name, value in shown_tables(tables)]
-    settings = Settings(tuple(found), problems, tables)
+        entries.append(Setting(entry.name, value, entry.origin))
+    entries += [Setting(name, value, f"user {CONFIG_FILE}") for name, value in shown_tables(tables)]
+    settings = Settings(tuple(entries), problems, tables)
     _refuse_nesting(settings)
     return settings
 
@@ -259,13 +259,13 @@ def shown_location(text: str) -> str:
     scheme, separator, rest = text.partition("://")
     if not separator:
         return "***" if _MAY_BE_SECRET.search(text) else text
-    who, at, where = rest.rpartition("@")
-    user, colon, _ = who.partition(":")
-    place, _, options = where.partition("?")
+    user_info, at, where = rest.rpartition("@")
+    user, colon, _ = user_info.partition(":")
+    path, _, options = where.partition("?")
     kept = [option for option in options.split("&") if option.partition("=")[0] in _SHOWN_OPTIONS]
     password = ":***" if colon else ""
     query = f"?{'&'.join(kept)}" if kept else ""
-    return f"{scheme}://{user}{password}{at}{place}{query}"
+    return f"{scheme}://{user}{password}{at}{path}{query}"
 
 
 def _definition(name: str) -> Definition:
@@ -376,13 +376,13 @@ def _config_values(path: Path, content: Mapping[str, object]) -> dict[str, str]:
     names = [definition.name for definition in DEFINITIONS if definition.is_in_config]
     known = [name for name in names if not name.startswith(f"{MEMORY_TABLE}.")]
     tables = (GOALS_TABLE, MODEL_TABLE, POLICY_TABLE)
-    given = {key: value for key, value in content.items() if key not in tables}
+    values = {key: value for key, value in content.items() if key not in tables}
     for name in tables:
         table = content.get(name, {})
         if not isinstance(table, dict):
             raise Invalid(f"{path}: {name} must be a table: [{name}].")
-        given |= {f"{name}.{key}": value for key, value in table.items()}
-    return {key: _config_value(path, key, value, known) for key, value in given.items()}
+        values |= {f"{name}.{key}": value for key, value in table.items()}
+    return {key: _config_value(path, key, value, known) for key, value in values.items()}
 
 
 def _config_value(path: Path, key: str, value: object, known: list[str]) -> str:

@@ -24,8 +24,8 @@ class Holder:
 def holder_of(path: Path) -> Holder | None:
     """Return the process that holds the lock on a file; None if there is none, or it cannot be found."""
     try:
-        found = os.stat(path)
-        file = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+        status = os.stat(path)
+        file = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
         rows = [line.split() for line in Path("/proc/locks").read_text(encoding="ascii").splitlines()]
     except OSError:
         return None

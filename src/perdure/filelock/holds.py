@@ -1,9 +1,9 @@
-"""Which locks this process holds, and a pause in which it takes no more because it is about to be stopped.
+"""The locks that this process holds, and a pause in which it takes no more, before it stops itself.
 
 A process that is stopped while it holds a lock blocks every other process until it is resumed. So before a process
 stops itself, it pauses its locks, waits until none is held, and ends the pause after it was resumed.
 
-Adding to a set and removing from it are atomic, and a lock is added before the pause is looked at. So either the thread
+Adding to a set and removing from it are atomic, and a lock is added before the pause is checked. So either the thread
 that pauses sees the lock, or the thread that takes the lock sees the pause. No mutex is involved: a signal handler may
 pause while the same thread is in the middle of taking a lock.
 """
@@ -36,7 +36,7 @@ class Holds:
         self._full_pauses.discard(token)
         self.pauses.discard(token)
 
-    def lets_in(self, register: set[object]) -> bool:
+    def may_take(self, register: set[object]) -> bool:
         """Return whether a lock that was added to a set may be taken despite a pause."""
         if self._full_pauses:
             return False

@@ -67,14 +67,14 @@ class FileLock:
     def acquire(self, wait_s: float | None = None) -> None:
         """Take the lock, and wait for it if necessary.
 
-        Raises: Unavailable, naming the holder, when it is held for too long; Denied when the file cannot be made.
+        Raises: Unavailable, naming the holder, when it is held for too long; Denied when the file cannot be created.
         """
         wait_s = self._wait_s if wait_s is None else wait_s
-        begun_s = time.monotonic()
+        started_s = time.monotonic()
         if not self._threads.acquire(timeout=wait_s):
             raise self.thread_refusal(wait_s)
         try:
-            self._wait(wait_s, wait_s - (time.monotonic() - begun_s))
+            self._wait(wait_s, wait_s - (time.monotonic() - started_s))
         except BaseException:
             self.close()  # an interrupt may arrive after the file was locked
             self._threads.release()
@@ -83,7 +83,7 @@ class FileLock:
     def try_acquire(self) -> bool:
         """Try to take the lock without waiting.
 
-        Raises: Denied when the file cannot be made.
+        Raises: Denied when the file cannot be created.
         """
         if not self._threads.acquire(blocking=False):
             return False
@@ -129,8 +129,10 @@ class FileLock:
         holder = holder_of(self.path)
         if holder is not None and holder.is_stopped:
             return Unavailable(holder.stopped_sentence(self.path))
-        who = f"Process {holder.pid}" if holder is not None else "Another process"
-        return Unavailable(f"{who} holds {self.path} and does not release it. Wait for it, or end it, and try again.")
+        holder_text = f"Process {holder.pid}" if holder is not None else "Another process"
+        return Unavailable(
+            f"{holder_text} holds {self.path} and does not release it. Wait for it, or end it, and try again."
+        )
 
     def thread_refusal(self, wait_s: float) -> Unavailable:
         """Return the error for a lock that another thread of this process holds."""
@@ -173,7 +175,7 @@ class FileLock:
             if self._fd < 0 and not self._open():
                 continue
             self._register.add(self)
-            if holds.pauses and self._is_counted and not holds.lets_in(self._register):
+            if holds.pauses and self._is_counted and not holds.may_take(self._register):
                 self._register.discard(self)
                 return False
             try:

@@ -7,7 +7,7 @@ from perdure.filelock.lock import WAIT_S, FileLock
 
 
 class NameLock(FileLock):
-    """A lock on a name in a folder, also when nothing has the name; its file is beside, and removed on release."""
+    """A lock on a name in a folder, even if no file has it; the lock file is beside it, and removed on release."""
 
     def __init__(self, path: Path, wait_s: float = WAIT_S) -> None:
         super().__init__(path.with_name(f".{path.name}.lock"), wait_s)

@@ -99,8 +99,8 @@ def part_file(
 ) -> Iterator[PartFile]:
     """Yield a new part file beside `target`, to write and then to `replace` or `publish`.
 
-    After the block the name is durable, or nothing of the part is left. `name` is the name of the part where a lock
-    makes sure that there is one writer: what a dead one left there is removed. Otherwise it is random.
+    After the block the name is durable, or the part is removed. `name` is the name of the part, for callers whose lock
+    allows only one writer: an existing part was left by a dead writer and is removed. The default is a random name.
 
     Raises: OSError
     """
@@ -111,15 +111,15 @@ def part_file(
         name = f"{_prefix(last)}{secrets.token_hex(4)}"
     else:
         _remove(_joined(beside, name), folder)
-    place = _joined(beside, name)
-    part = PartFile(target, place, create_exclusive(place, mode, folder=folder), folder)
+    part_path = _joined(beside, name)
+    part = PartFile(target, part_path, create_exclusive(part_path, mode, folder=folder), folder)
     try:
         failpoints.hit("files.write.before")
         yield part
     finally:
         part.close()
         with suppress(OSError):  # a later write of the file removes it
-            _remove(place, folder)
+            _remove(part_path, folder)
     if part.is_placed:
         failpoints.hit("files.folder.before")
         fsync_folder(Path(beside or ".") if folder is None else folder)
@@ -142,8 +142,8 @@ def write_atomic(path: Path, data: bytes, *, mode: int = FILE_MODE, keeps_mode: 
 def publish(part: Path | str, target: Path | str, *, folder: int | None = None) -> None:
     """Rename a complete file, unless the new name exists.
 
-    Without hard links, a rename does it: in a folder that is given by its path, under a lock, so that of several
-    processes of ours one gives the name.
+    On a file system without hard links it is renamed instead: under a lock, if the folder is given by its path, so that
+    only one of several processes of Perdure succeeds.
 
     Raises: FileExistsError when the name is taken; OSError; Unavailable.
     """

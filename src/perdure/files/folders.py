@@ -13,7 +13,7 @@ FOLDER_MODE = 0o700
 def ensure_folder(path: Path) -> None:
     """Create a folder and its missing parents, all of them private.
 
-    Raises: Invalid when something else is in the way; Denied when it may not be made.
+    Raises: Invalid when the path exists and is not a folder; Denied.
     """
     if path.is_dir():
         return
@@ -22,7 +22,7 @@ def ensure_folder(path: Path) -> None:
     try:
         path.mkdir(mode=FOLDER_MODE, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
-        raise Invalid(f"{path} must be a folder, but something else is there.") from error
+        raise Invalid(f"{path} must be a folder, but is another file.") from error
     except OSError as error:
         raise from_os_error(f"The folder {path} cannot be created", error) from error
 

@@ -1,6 +1,6 @@
 """Opening files: links are not followed, descriptors are not inherited, and a pipe without a writer is not waited for.
 
-With `folder`, an open folder, a name is looked up in that folder, whatever its path leads to by now.
+With `folder`, an open folder, a name is looked up in that folder, even if its path now leads to another one.
 """
 
 import errno
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from perdure.errors import Invalid
 
-_HANDED_OVER = re.compile(r"/dev/(?:stdin|null|fd/\d+)|/proc/self/fd/\d+")
+_PASSED_BY_SHELL = re.compile(r"/dev/(?:stdin|null|fd/\d+)|/proc/self/fd/\d+")
 """Paths by which a shell passes a pipe."""
 
 FILE_MODE = 0o600
@@ -37,22 +37,22 @@ def open_file(
 def open_input(path: Path | str) -> int:
     """Open a file for reading by a path from a caller; links are followed.
 
-    What is not a regular file is rejected, because reading it may block forever. A pipe under a name that a shell gives
-    it, such as `/dev/stdin`, is read.
+    Anything but a regular file is rejected, because reading it may block forever. The exception is a pipe under a name
+    that a shell passes, such as `/dev/stdin`.
 
-    Raises: Invalid, naming what it is; OSError.
+    Raises: Invalid, naming the kind of file; OSError.
     """
     try:
         fd = open_file(path, follows_links=True)
     except OSError as error:
         if error.errno != errno.ENXIO:
             raise
-        raise _not_regular(path, "a socket, or a device that is not there") from error
+        raise _not_regular(path, "a socket, or a missing device") from error
     try:
         mode = os.fstat(fd).st_mode
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        if not stat.S_ISREG(mode) and not _HANDED_OVER.fullmatch(str(path)):
+        if not stat.S_ISREG(mode) and not _PASSED_BY_SHELL.fullmatch(str(path)):
             raise _not_regular(path, "a pipe" if stat.S_ISFIFO(mode) else "a device")
         os.set_blocking(fd, True)
     except BaseException:
@@ -98,7 +98,7 @@ def is_regular(fd: int) -> bool:
 def write_all(fd: int, data: bytes | bytearray) -> None:
     """Write all data, in several calls if necessary.
 
-    Raises: OSError; what was written before it stays.
+    Raises: OSError; data written before the error stays.
     """
     done = 0
     while done < len(data):

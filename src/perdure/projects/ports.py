@@ -1,4 +1,4 @@
-"""What projects ask of a store: a place for the dependencies of tasks, and the value types that a store has to know."""
+"""The ports of projects: the store for the dependencies of tasks, and the value types that it uses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,19 +39,19 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class TaskEdge:
-    """A task that cannot begin before another one is completed."""
+    """A task that cannot start before another one is completed."""
 
     task_id: str
     depends_on_id: str
 
 
 class TaskDependencies(Protocol):
-    """Keeps which tasks of a project depend on which; they never form a cycle."""
+    """Stores the dependencies between the tasks of a project, which never form a cycle."""
 
     async def add_dependencies(self, project_id: str, edges: Sequence[TaskEdge]) -> None:
-        """Store dependencies, all or none; one that is stored already is left unchanged.
+        """Store dependencies, all or none; one that is already stored is unchanged.
 
-        Two calls at the same moment, from any process, cannot form a cycle together: the project is locked first.
+        Two concurrent calls, from any process, cannot form a cycle together: the project is locked first.
 
         Raises: NotFound when there is no such project, or no such task in it; Invalid when they form a cycle, with
         each other or with stored ones. The message lists the cycle in order.

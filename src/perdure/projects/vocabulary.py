@@ -1,17 +1,17 @@
-"""The one vocabulary of projects: every mode, status, priority, size and type, each with its allowed words."""
+"""The vocabulary of projects: modes, statuses, priorities, sizes and types, each with its allowed values."""
 
 from enum import StrEnum
 
 
 class ProjectMode(StrEnum):
-    """From an idea, or on an existing repository."""
+    """Whether a project starts from an idea, or from an existing repository."""
 
     GENESIS = "genesis"
     EVOLUTION = "evolution"
 
 
 class ProjectStatus(StrEnum):
-    """Where a project stands."""
+    """The status of a project."""
 
     CREATED = "created"
     INTERVIEWING = "interviewing"
@@ -23,7 +23,7 @@ class ProjectStatus(StrEnum):
 
 
 class FeatureStatus(StrEnum):
-    """Where a feature or sub-feature stands; derived from its tasks."""
+    """The status of a feature or sub-feature; derived from its tasks."""
 
     BACKLOG = "backlog"
     PLANNING = "planning"
@@ -34,7 +34,7 @@ class FeatureStatus(StrEnum):
 
 
 class TaskStatus(StrEnum):
-    """Where a task stands."""
+    """The status of a task."""
 
     PENDING = "pending"
     QUEUED = "queued"
@@ -51,7 +51,7 @@ class TaskStatus(StrEnum):
 
 
 class AgentType(StrEnum):
-    """What an agent does."""
+    """The role of an agent."""
 
     PLANNER = "planner"
     CODER = "coder"
@@ -61,7 +61,7 @@ class AgentType(StrEnum):
 
 
 class AgentStatus(StrEnum):
-    """What an agent is busy with."""
+    """The status of an agent."""
 
     IDLE = "idle"
     ASSIGNED = "assigned"
@@ -72,7 +72,7 @@ class AgentStatus(StrEnum):
 
 
 class SessionType(StrEnum):
-    """What a project session is for."""
+    """The purpose of a project session."""
 
     INTERVIEW = "interview"
     PLANNING = "planning"
@@ -81,7 +81,7 @@ class SessionType(StrEnum):
 
 
 class SessionStatus(StrEnum):
-    """Where a project session stands."""
+    """The status of a project session."""
 
     ACTIVE = "active"
     PAUSED = "paused"
@@ -89,7 +89,7 @@ class SessionStatus(StrEnum):
 
 
 class Priority(StrEnum):
-    """How much a feature or requirement matters."""
+    """The priority of a feature or requirement (MoSCoW)."""
 
     MUST = "must"
     SHOULD = "should"
@@ -98,14 +98,14 @@ class Priority(StrEnum):
 
 
 class TaskSize(StrEnum):
-    """An atomic task takes at most 15 minutes, a small one at most 30."""
+    """The size of a task: an atomic one takes at most 15 minutes, a small one at most 30."""
 
     ATOMIC = "atomic"
     SMALL = "small"
 
 
 class MetricType(StrEnum):
-    """What is measured."""
+    """The measured quantity."""
 
     TOKEN_USAGE = "token_usage"
     TASK_DURATION = "task_duration"
@@ -114,4 +114,4 @@ class MetricType(StrEnum):
 
 
 BUSY_TASK_STATUSES = (TaskStatus.ASSIGNED, TaskStatus.IN_PROGRESS, TaskStatus.QA_LOOP, TaskStatus.MERGING)
-"""While a task is in one of these, its agent works on no other task."""
+"""The statuses of a task in which its agent cannot work on another task."""

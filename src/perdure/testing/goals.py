@@ -1,4 +1,4 @@
-"""The goals of a test: a call that waits for the clock, which only the test advances, raises after a while."""
+"""The goals of a test: a call that waits for the clock, which only the test advances, raises after a timeout."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -41,16 +41,16 @@ class AttendedGoals(Goals):
     """Goals whose `run`, `resume` and `retry` raise when nothing happens and the clock stands still."""
 
     _patience: Patience
-    _begun: set[str]
+    _starting_ids: set[str]
 
     def attend(self, patience: Patience) -> None:
         """Set the limit of the waits of calls."""
         self._patience = patience
-        self._begun = set()
+        self._starting_ids = set()
 
     def awaited(self) -> set[str]:
         """Return the ids of goals that a call is about to run, and has not claimed yet."""
-        return self._begun - self.runs().keys()
+        return self._starting_ids - self.runs().keys()
 
     async def begin_once(self, new: NewGoal, options: RunOptions | None = None) -> RunResult:
         """See GoalRuns.begin_once. Raises: Unavailable, too."""
@@ -58,26 +58,26 @@ class AttendedGoals(Goals):
 
     async def resume(self, goal_id: str, *, limits: Limits | None = None, model: str | None = None) -> GoalResult[Any]:
         """See Goals.resume. Raises: Unavailable, too."""
-        async with self._beginning(goal_id) as whole:
+        async with self._starting(goal_id) as whole:
             return await self._attended("resume", super().resume(whole, limits=limits, model=model))
 
     async def retry(self, goal_id: str, **options: Any) -> GoalResult[Any]:
         """See Goals.retry. Raises: Unavailable, too."""
-        async with self._beginning(goal_id) as whole:
+        async with self._starting(goal_id) as whole:
             return await self._attended("retry", super().retry(whole, **options))
 
     @asynccontextmanager
-    async def _beginning(self, goal_id: str) -> AsyncIterator[str]:
+    async def _starting(self, goal_id: str) -> AsyncIterator[str]:
         """Let the clock wait until a goal runs here, or the block ends; yield its whole id."""
         ids = {goal_id}
-        self._begun |= ids
+        self._starting_ids |= ids
         try:
             whole = (await self.get(goal_id)).id
-            self._begun = self._begun - ids | {whole}
+            self._starting_ids = self._starting_ids - ids | {whole}
             ids.add(whole)
             yield whole
         finally:
-            self._begun -= ids
+            self._starting_ids -= ids
 
     async def _attended(self, name: str, call: Coroutine[Any, Any, T]) -> T:
         """Wait for a call while something happens, or the clock is advanced.
@@ -90,7 +90,7 @@ class AttendedGoals(Goals):
         try:
             while not task.done():
                 await asyncio.wait({task}, timeout=_POLL_S)
-                self._begun -= self.runs().keys()
+                self._starting_ids -= self.runs().keys()
                 if clock_us != patience.now_us() or not patience.is_at_rest():
                     since_s, clock_us = time(), patience.now_us()
                 elif time() - since_s > patience.seconds and not task.done():

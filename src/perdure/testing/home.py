@@ -41,7 +41,7 @@ class TemporaryHome(Perdure):
         """The clock of its goals."""
         self._patience_s = patience_s
         self._replacements = Replacements(self.clock)
-        self._line = _Line()
+        self._connection = _Connection()
         self._stuck: set[tuple[str, str]] = set()
         """Work that has run for longer than the patience of the home; the clock does not wait for it again."""
 
@@ -63,7 +63,7 @@ class TemporaryHome(Perdure):
         steps; and a sync function of a step, which cannot be stopped, finishes.
         """
         goals = self.goals
-        self._line.is_cut = True
+        self._connection.is_cut = True
         await goals.end_runs()
         async with asyncio.timeout(_UNWIND_S):
             while goals.runs():  # noqa: ASYNC110 (their own tasks end them, one by one)
@@ -82,9 +82,9 @@ class TemporaryHome(Perdure):
         """
         for _ in range(_TURNS):
             await asyncio.sleep(0)
-        await self._rest()
+        await self._wait_until_idle()
         while await self._has_more():
-            await self._rest()
+            await self._wait_until_idle()
 
     async def next_due_us(self, until_us: int) -> int | None:
         """See Timed.next_due_us."""
@@ -106,8 +106,8 @@ class TemporaryHome(Perdure):
     def _make_goals(self) -> "AttendedGoals":
         from perdure.testing.goals import AttendedGoals, Patience
 
-        store = cast("GoalStore", _Cuttable(self.database.state_store(), self._line))
-        leases = cast("Leases", _Cuttable(self._leases(), self._line))
+        store = cast("GoalStore", _Cuttable(self.database.state_store(), self._connection))
+        leases = cast("Leases", _Cuttable(self._leases(), self._connection))
         goals = AttendedGoals(
             self.settings.home,
             store,
@@ -125,7 +125,7 @@ class TemporaryHome(Perdure):
     def _forget(self) -> None:
         """Drop the services of the crashed process."""
         self._goals = self._memory = self._forge = self._bots = self._skills = None
-        self._line = _Line()
+        self._connection = _Connection()
         self._stuck.clear()
 
     async def _has_more(self) -> bool:
@@ -134,15 +134,15 @@ class TemporaryHome(Perdure):
         is_resumed = await self.goals.worker.poll()
         return is_resumed or bool(self._active() - self._stuck)  # the poll of the worker may have started something
 
-    async def _rest(self) -> None:
+    async def _wait_until_idle(self) -> None:
         time = asyncio.get_running_loop().time
-        begun_s = time()
+        started_s = time()
         while active := self._active():
             self._stuck &= active
             turns = {each for each in active if each[1] in (TURN, _CLAIM)}
-            if time() - begun_s > self._patience_s:
+            if time() - started_s > self._patience_s:
                 self._stuck |= active - turns
-            if time() - begun_s > _LONGEST_S:
+            if time() - started_s > _LONGEST_S:
                 raise Unavailable(f"The goals of this home did not settle within {_LONGEST_S:g} s: {sorted(active)}.")
             if active == self._stuck:
                 return
@@ -152,11 +152,11 @@ class TemporaryHome(Perdure):
         """Return the running work of each goal; a goal that is being claimed or released is active."""
         goals = cast("AttendedGoals", self.goals)
         runs = goals.runs()
-        begun = {goal_id: runs.get(goal_id) for goal_id in {*runs, *goals.worker.running, *goals.awaited()}}
-        return {(goal_id, what) for goal_id, loop in begun.items() for what in (loop.active if loop else [_CLAIM])}
+        loops = {goal_id: runs.get(goal_id) for goal_id in {*runs, *goals.worker.running, *goals.awaited()}}
+        return {(goal_id, what) for goal_id, loop in loops.items() for what in (loop.active if loop else [_CLAIM])}
 
 
-class _Line:
+class _Connection:
     """The connection of a home to its database until a crash."""
 
     def __init__(self) -> None:
@@ -166,12 +166,12 @@ class _Line:
 class _Cuttable:
     """A store or its leases; after the line is cut, calls raise Unavailable."""
 
-    def __init__(self, real: object, line: _Line) -> None:
+    def __init__(self, real: object, connection: _Connection) -> None:
         self._real = real
-        self._line = line
+        self._connection = connection
 
     def __getattr__(self, name: str) -> object:
-        if self._line.is_cut:
+        if self._connection.is_cut:
             raise Unavailable("This home has crashed: its test called `crash()`.")
         return getattr(self._real, name)
 
@@ -188,14 +188,14 @@ async def home(
     Raises: Invalid when `now` has no time zone; otherwise as `Perdure.open`.
     """
     with tempfile.TemporaryDirectory(prefix="perdure-testing-") as folder:
-        place = Path(folder) / "home"
-        flags = {"home": str(place), "database_url": database_url or str(place / "perdure.db")}
+        folder_path = Path(folder) / "home"
+        flags = {"home": str(folder_path), "database_url": database_url or str(folder_path / "perdure.db")}
         settings = load_settings(flags, environment={})
-        place.mkdir()
+        folder_path.mkdir()
         database = await DatabaseClient.create(settings.database_url)
         p = TemporaryHome(settings, database, now=now or datetime.now(UTC), patience_s=patience_s)
         try:
-            p.goals.require_open()  # created here, where an event loop runs
+            p.goals.require_open()  # creates the goals here, where an event loop runs
             yield p
         finally:
             try:

@@ -12,12 +12,12 @@ from perdure.testing.clock import ManualClock
 
 
 class Replacement:
-    """A function that is replaced from `p.replace(fn, fake)` on, until the `with` block or the home ends."""
+    """A function that `p.replace(fn, fake)` replaces until the `with` block or the home ends."""
 
     def __init__(self, fn: Callable[..., object], fake: Callable[..., object], active: "list[Replacement]") -> None:
-        for given in (fn, fake):
-            if not callable(given):
-                raise Invalid(f"Expected a function, got {given!r}.")
+        for function in (fn, fake):
+            if not callable(function):
+                raise Invalid(f"Expected a function, got {function!r}.")
         self._fn = fn
         self._fake = fake
         self._active = active

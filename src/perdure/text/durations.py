@@ -13,10 +13,10 @@ def duration_s(text: str) -> float | None:
 
     Whole seconds are an int, so that they are recorded as the same JSON as always.
     """
-    found = _DURATION.fullmatch(text)
-    if found is None:
+    match = _DURATION.fullmatch(text)
+    if match is None:
         return None
-    seconds = round(float(found[1]) * _SECONDS[found[2]], 6)
+    seconds = round(float(match[1]) * _SECONDS[match[2]], 6)
     return int(seconds) if seconds.is_integer() else seconds
 
 

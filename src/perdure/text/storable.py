@@ -1,4 +1,4 @@
-"""Which texts can be stored: PostgreSQL accepts no NUL, and UTF-8 has no lone surrogates."""
+"""Checks that texts can be stored: PostgreSQL does not accept NUL, and UTF-8 cannot encode lone surrogates."""
 
 import re
 from typing import Literal
@@ -11,7 +11,7 @@ _FLAWS = re.compile("[\0\ud800-\udfff]")
 
 
 def flaw_in(text: str, *, allows_nul: bool = False) -> Flaw | None:
-    """Return why a text cannot be stored; None when it can."""
+    """Return the flaw because of which a text cannot be stored; None when it can."""
     if not allows_nul and "\0" in text:
         return "a NUL character"
     if text.isascii():
@@ -30,14 +30,14 @@ def is_storable(text: str) -> bool:
 
 def place_of_flaw(text: str) -> int:
     """Return the index of the first character that cannot be stored; -1 when there is none."""
-    found = _FLAWS.search(text)
-    return found.start() if found else -1
+    match = _FLAWS.search(text)
+    return match.start() if match else -1
 
 
 def require_storable(text: str, where: str, *, allows_nul: bool = False) -> str:
     """Return a text that can be stored.
 
-    Raises: Invalid, naming where it stands.
+    Raises: Invalid, with `where` as the name of the text.
     """
     flaw = flaw_in(text, allows_nul=allows_nul)
     if flaw is not None:

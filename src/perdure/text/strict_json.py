@@ -1,4 +1,4 @@
-"""Strict JSON: read with each key once and values that can be stored, and written without losing any.
+"""Strict JSON: reads only unique keys and values that can be stored, and writes every value without loss.
 
 `json` of the standard library drops all but the last of equal keys and accepts NaN; orjson writes NaN as null.
 """
@@ -22,35 +22,35 @@ _ALWAYS_FINITE = frozenset({str, int, bool, type(None)})
 
 
 class NotJson(Invalid):
-    """A text is not JSON at all."""
+    """A text is not valid JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class JsonLimits:
-    """What values may be; the default is what every part of the system accepts."""
+    """The limits of values; every part of the system accepts the default."""
 
     deepest: int = 64
-    """Maximum number of containers inside each other."""
+    """Maximum number of nested containers."""
     integers_below: int = 1 << 63
     """Integers are smaller than this, and at least -2^63."""
     allows_nul: bool = False
     """Whether a text may contain NUL: a payload escapes it, a column cannot hold it."""
     validates_values: bool = True
-    """Whether values are validated; otherwise only the syntax, and that each key stands once."""
+    """Whether values are validated; otherwise only the syntax and the uniqueness of keys."""
 
 
 STORABLE = JsonLimits()
-"""Values that may come to stand in a column of their own."""
+"""Values that may be stored in a column of their own."""
 PAYLOAD = JsonLimits(deepest=200, integers_below=1 << 64, allows_nul=True)
 """Values that are stored only as a part of JSON; the depth is less than what orjson writes."""
 SYNTAX = JsonLimits(validates_values=False)
-"""Values that their reader validates one by one, and names in its own words."""
+"""Values that the caller validates, with its own messages."""
 
 
 def parse_json(data: bytes | str, what: str, limits: JsonLimits = STORABLE) -> Any:
-    """Parse JSON from outside; `what` names it in messages.
+    """Parse untrusted JSON; `what` names it in messages.
 
-    Raises: NotJson; Invalid, naming the place, for a key that stands twice, NaN or infinity, an integer that is too
+    Raises: NotJson; Invalid, naming the place, for a duplicate key, NaN or infinity, an integer that is too
     large, a text that cannot be stored, and values that are nested too deeply.
     """
     try:
@@ -79,7 +79,7 @@ def require_json(value: Any, what: str, limits: JsonLimits = STORABLE) -> None:
     level = [value]
     for depth in range(limits.deepest + 1):
         for each in level:
-            if not _is_right(each, limits):
+            if not _is_valid(each, limits):
                 raise _flaw_of(value, what, limits)
         if depth == limits.deepest and any(isinstance(each, list | dict) for each in level):
             raise _too_deep(what, limits)
@@ -117,10 +117,10 @@ def dump_json(value: Any, what: str) -> bytes:
 
 
 def _unique(what: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    unique = dict(pairs)
+    if len(unique) < len(pairs):
         raise Invalid(f"{what} has the key {_first_repeated(pairs)[:_SHOWN]!r} twice in one object.")
-    return found
+    return unique
 
 
 def _first_repeated(pairs: list[tuple[str, Any]]) -> str:
@@ -129,7 +129,7 @@ def _first_repeated(pairs: list[tuple[str, Any]]) -> str:
 
 
 def _integer(what: str, limits: JsonLimits, digits: str) -> int:
-    """Read an integer; one of very many digits is not even made."""
+    """Read an integer; one with too many digits is rejected without a conversion."""
     if len(digits) > len(str(-limits.integers_below)):
         raise Invalid(f"{what} has an integer of more than 64 bits.")
     return int(digits)
@@ -139,8 +139,8 @@ def _reject_constant(what: str, name: str) -> None:
     raise Invalid(f"{what} has {name}, which JSON does not have.")
 
 
-def _is_right(value: Any, limits: JsonLimits) -> bool:
-    """Return whether a value is right in itself, whatever is inside of it."""
+def _is_valid(value: Any, limits: JsonLimits) -> bool:
+    """Return whether a value is valid, apart from the values inside it."""
     kind = type(value)
     if kind is str:
         return flaw_in(value, allows_nul=limits.allows_nul) is None
@@ -154,7 +154,7 @@ def _is_right(value: Any, limits: JsonLimits) -> bool:
 
 
 def _inside(level: Iterable[Any]) -> Iterator[Any]:
-    """Give what the containers of a level contain."""
+    """Yield the values in the containers of a level."""
     for each in level:
         if type(each) is list:
             yield from each
@@ -163,7 +163,7 @@ def _inside(level: Iterable[Any]) -> Iterator[Any]:
 
 
 def _flaw_of(value: Any, what: str, limits: JsonLimits) -> Invalid:
-    """Find the first place where a value is wrong, and return the error that names it."""
+    """Find the first invalid value, and return the error that names its place."""
     path: list[str | int] = []
     waiting: list[Iterator[tuple[str | int, Any]]] = [iter([("", value)])]
     while waiting:
@@ -173,23 +173,27 @@ def _flaw_of(value: Any, what: str, limits: JsonLimits) -> Invalid:
             path = path[:-1]
             continue
         key, each = found
-        if not _is_right(each, limits):
-            place = _place([*path, key])
-            return Invalid(f"{what} at {place} {_said(each, limits)}" if place else f"{what} {_said(each, limits)}")
+        if not _is_valid(each, limits):
+            where = _path_text([*path, key])
+            return Invalid(
+                f"{what} at {where} {_describe_flaw(each, limits)}"
+                if where
+                else f"{what} {_describe_flaw(each, limits)}"
+            )
         if type(each) is list or type(each) is dict:
             path.append(key)
             waiting.append(iter(each.items() if type(each) is dict else enumerate(each)))
-    raise AssertionError("a value was wrong, and then was not")
+    raise AssertionError("the invalid value was not found again")
 
 
-def _place(path: list[str | int]) -> str:
+def _path_text(path: list[str | int]) -> str:
     """Write a path, such as a.b[2]; the first step is the whole value, which has no name."""
     steps = (f"[{step}]" if isinstance(step, int) else f".{step[:_SHOWN]}" for step in path[1:])
     return "".join(steps).removeprefix(".")
 
 
-def _said(value: Any, limits: JsonLimits) -> str:
-    """Describe what is wrong with a value."""
+def _describe_flaw(value: Any, limits: JsonLimits) -> str:
+    """Describe the flaw of a value."""
     match value:
         case str():
             return f"contains {flaw_in(value, allows_nul=limits.allows_nul)}."

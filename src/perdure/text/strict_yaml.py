@@ -1,6 +1,6 @@
 """Strict YAML: one document, no anchors, aliases or tags, bounded depth and size; problems name the file and the line.
 
-A small text cannot become a large value, and no text names a Python object.
+A small text cannot become a large value, and a text cannot create a Python object.
 """
 
 from collections.abc import Iterator
@@ -23,11 +23,11 @@ class YamlLimits:
     resolves_scalars: bool = False
     """Whether a plain scalar may be a number, a boolean or a date; otherwise its reader decides, and `no` is text."""
     allows_equal_keys: bool = False
-    """Whether the reader of the nodes rejects a key that stands twice, in words of its own."""
+    """Whether the caller rejects duplicate keys, with its own messages."""
 
 
 def compose(text: str, name: str, limits: YamlLimits, *, first_line: int = 1) -> Node | None:
-    """Read a YAML text into nodes, which know their lines; None when it is empty.
+    """Parse a YAML text into nodes with line numbers; None when it is empty.
 
     Raises: Invalid as `NAME:LINE: sentence`; lines count from `first_line`.
     """
@@ -36,7 +36,7 @@ def compose(text: str, name: str, limits: YamlLimits, *, first_line: int = 1) ->
         loader = _SafeLoader(text, limits) if limits.resolves_scalars else _PlainLoader(text, limits)
         node: Node | None = loader.get_single_node()
     except yaml.reader.ReaderError as error:
-        sentence = f"The character U+{ord(text[error.position]):04X} cannot stand in YAML."
+        sentence = f"The character U+{ord(text[error.position]):04X} is not allowed in YAML."
         raise refusal(name, _line_at(text, error.position, first_line), sentence) from error
     except yaml.MarkedYAMLError as error:
         raise refusal(name, *_problem_of(error, first_line)) from error
@@ -61,13 +61,13 @@ def construct(node: Node, name: str, *, first_line: int = 1) -> Any:
 
 
 def refusal(name: str, line: int, sentence: str) -> Invalid:
-    """Return the error for a file in which one problem hides all others."""
+    """Return the error for a problem after which a file cannot be read further."""
     message = f"{name}:{line}: {sentence}"
     return Invalid(message, errors=[message])
 
 
 class _StrictComposer(yaml.composer.Composer):
-    """Rejects on the way what could make a small text grow, so that nothing big is ever built."""
+    """Rejects aliases, tags and excess values while composing, so that a large value is never built."""
 
     limits: YamlLimits
     _depth = 0
@@ -91,8 +91,8 @@ class _StrictComposer(yaml.composer.Composer):
             raise _problem(node, f"A text contains {flaw}.")
         if isinstance(node, MappingNode) and not self.limits.allows_equal_keys:
             _require_unique(node)
-        found: Node | None = node
-        return found
+        composed: Node | None = node
+        return composed
 
 
 class _PlainLoader(_StrictComposer, yaml.BaseLoader):
@@ -111,7 +111,7 @@ def _require_unique(node: MappingNode) -> None:
     seen = set[str]()
     for key in _keys(node):
         if key.value in seen:
-            raise _problem(key, f"The key {key.value[:80]!r} stands twice.")
+            raise _problem(key, f"The key {key.value[:80]!r} is a duplicate.")
         seen.add(key.value)
 
 
@@ -138,7 +138,7 @@ def _problem(at: Any, sentence: str) -> yaml.MarkedYAMLError:
 
 
 def _problem_of(error: yaml.MarkedYAMLError, first_line: int) -> tuple[int, str]:
-    """Return the line of a problem, and the sentence that says what it is."""
+    """Return the line of a problem, and the sentence that describes it."""
     mark = error.problem_mark or error.context_mark
     problem = error.problem or error.context or "it cannot be read"
     if "'\\t'" in problem:

@@ -54,7 +54,7 @@ def test_by_turns_a_request_that_is_sent_again_has_the_same_answer() -> None:
         assert text_of(ask(server, "Hello", "one", "More")) == "two"
         assert text_of(ask(server, "Hello", "one", "More")) == "two"
     assert [each.outcome for each in server.requests] == ["answered", "answered", "failed", "answered", "answered"]
-    assert sorted(server.answered_again) == sorted({server.requests[0].sha256, server.requests[4].sha256})
+    assert sorted(server.repeated_requests) == sorted({server.requests[0].sha256, server.requests[4].sha256})
 
 
 def test_by_turns_an_answer_by_text_counts_from_that_message() -> None:

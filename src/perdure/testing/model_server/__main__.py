@@ -15,13 +15,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m perdure.testing.model_server", description=__doc__)
     parser.add_argument("script", type=Path, help="a JSON file with the answers")
     parser.add_argument("--port", type=int, default=0, help="the port of 127.0.0.1 (default: a free one)")
-    given = parser.parse_args()
-    wanted = {signal.SIGINT, signal.SIGTERM}
-    signal.pthread_sigmask(signal.SIG_BLOCK, wanted)  # before the thread starts, which inherits it
+    options = parser.parse_args()
+    signals = {signal.SIGINT, signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)  # before the thread starts, which inherits it
     try:
-        with ModelServer(read_script(given.script), port=given.port) as server:
+        with ModelServer(read_script(options.script), port=options.port) as server:
             print(server.url, flush=True)  # noqa: T201 (what a caller reads)
-            signal.sigwait(wanted)
+            signal.sigwait(signals)
     except PerdureError as error:
         print(error, file=sys.stderr)  # noqa: T201 (same)
         return error.exit_code

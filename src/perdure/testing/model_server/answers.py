@@ -1,4 +1,4 @@
-"""What a script says that the server answers: texts, calls, faults and delays."""
+"""The answers of a script: texts, calls, faults and delays."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ Finish = Literal["stop", "length", "refusal"]
 
 @dataclass(frozen=True)
 class ScriptedCall:
-    """One tool call of an answer; arguments that are a text are sent as they are, valid JSON or not."""
+    """One tool call of an answer; arguments that are a text are sent unchanged, valid JSON or not."""
 
     name: str
     arguments: Mapping[str, Any] | str = field(default_factory=dict)
@@ -33,7 +33,7 @@ class ScriptedUsage:
 
 @dataclass(frozen=True)
 class ScriptedAnswer:
-    """One answer, or one fault in its place."""
+    """One answer, or one fault instead of it."""
 
     text: str = ""
     thinking: str = ""
@@ -42,7 +42,7 @@ class ScriptedAnswer:
     """Structured output: sent as text when the request has a schema for it, else as a call of the output tool."""
     finish: Finish = "stop"
     usage: ScriptedUsage | None = None
-    """What the answer reports; by default it is counted from the lengths of the texts."""
+    """The usage that the answer reports (default: computed from the lengths of the texts)."""
     reports_usage: bool = True
 
     match: str = ""
@@ -57,7 +57,7 @@ class ScriptedAnswer:
     raw: str | None = None
     """The whole body of the response, sent as an event stream instead of the answer."""
     raw_bytes: bytes | None = None
-    """What is sent on the connection instead of an HTTP response."""
+    """The bytes that are sent on the connection instead of an HTTP response."""
     error_after: int | None = None
     """The provider reports an error in the stream after this many deltas."""
     error_type: str = "overloaded_error"
@@ -83,6 +83,6 @@ class ScriptedAnswer:
         return self.status == 200 and all(fault is None for fault in faults)
 
     def pieces(self, text: str) -> Iterator[str]:
-        """Split a text into what each delta carries."""
+        """Split a text into the texts of the deltas."""
         for start in range(0, len(text), self.characters):
             yield text[start : start + self.characters]

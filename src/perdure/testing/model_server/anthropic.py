@@ -6,7 +6,7 @@ from typing import Any
 
 from perdure.errors import Invalid
 from perdure.testing.model_server.answers import ScriptedAnswer, ScriptedUsage
-from perdure.testing.model_server.asked import Asked
+from perdure.testing.model_server.incoming import IncomingRequest
 from perdure.testing.model_server.protocols import Event, items, request_of
 from perdure.text.strict_json import SYNTAX, parse_json
 
@@ -14,40 +14,40 @@ from perdure.text.strict_json import SYNTAX, parse_json
 class Anthropic:
     """See ModelProtocol."""
 
-    def read(self, body: Mapping[str, Any], size_bytes: int) -> Asked:
+    def read(self, body: Mapping[str, Any], size_bytes: int) -> IncomingRequest:
         messages = items(body.get("messages"))
-        asked = request_of(body, messages, [_kind(each) for each in messages])
+        request = request_of(body, messages, [_kind(each) for each in messages])
         tools = [str(each.get("name")) for each in items(body.get("tools"))]
         choice = body.get("tool_choice") or {}
-        wanted = {"tool": choice.get("name"), "any": tools[-1] if tools else None}
+        required = {"tool": choice.get("name"), "any": tools[-1] if tools else None}
         return replace(
-            asked,
+            request,
             tools=tuple(tools),
-            output_tool=wanted.get(str(choice.get("type"))),
+            output_tool=required.get(str(choice.get("type"))),
             has_schema=bool(body.get("output_format") or (body.get("output_config") or {}).get("format")),
             size_bytes=size_bytes,
         )
 
-    def events(self, answer: ScriptedAnswer, asked: Asked, number: int) -> Iterator[Event]:
+    def events(self, answer: ScriptedAnswer, request: IncomingRequest, number: int) -> Iterator[Event]:
         usage = answer.usage if answer.reports_usage and answer.usage is not None else ScriptedUsage()
-        begun = {**_message(answer, asked, number, []), "usage": {**_usage(usage), "output_tokens": 0}}
-        yield _event("message_start", {"message": {**begun, "stop_reason": None}})
-        for place, (block, kind, key, text) in enumerate(_blocks(answer, number)):
-            yield _event("content_block_start", {"index": place, "content_block": _begun(block)})
+        started = {**_message(answer, request, number, []), "usage": {**_usage(usage), "output_tokens": 0}}
+        yield _event("message_start", {"message": {**started, "stop_reason": None}})
+        for index, (block, kind, key, text) in enumerate(_blocks(answer, number)):
+            yield _event("content_block_start", {"index": index, "content_block": _started(block)})
             for piece in answer.pieces(text):
                 yield _event(
-                    "content_block_delta", {"index": place, "delta": {"type": kind, key: piece}}, is_delta=True
+                    "content_block_delta", {"index": index, "delta": {"type": kind, key: piece}}, is_delta=True
                 )
             if block["type"] == "thinking":
                 signed = {"type": "signature_delta", "signature": block["signature"]}
-                yield _event("content_block_delta", {"index": place, "delta": signed})
-            yield _event("content_block_stop", {"index": place})
+                yield _event("content_block_delta", {"index": index, "delta": signed})
+            yield _event("content_block_stop", {"index": index})
         ended = {"delta": {"stop_reason": _stop_reason(answer), "stop_sequence": None}, "usage": _usage(usage)}
         yield _event("message_delta", ended)
         yield _event("message_stop", {})
 
-    def whole(self, answer: ScriptedAnswer, asked: Asked, number: int) -> Mapping[str, Any]:
-        return _message(answer, asked, number, [block for block, *_ in _blocks(answer, number)])
+    def complete(self, answer: ScriptedAnswer, request: IncomingRequest, number: int) -> Mapping[str, Any]:
+        return _message(answer, request, number, [block for block, *_ in _blocks(answer, number)])
 
     def error(self, kind: str, message: str) -> Mapping[str, Any]:
         return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_0"}
@@ -67,9 +67,9 @@ def _blocks(answer: ScriptedAnswer, number: int) -> Iterator[tuple[dict[str, Any
         yield block, "thinking_delta", "thinking", answer.thinking
     if answer.text:
         yield {"type": "text", "text": answer.text, "citations": None}, "text_delta", "text", answer.text
-    for place, call in enumerate(answer.calls):
-        given = _parsed(call.arguments_text)
-        tool = {"type": "tool_use", "id": f"toolu_{number}_{place}", "name": call.name, "input": given}
+    for index, call in enumerate(answer.calls):
+        arguments = _parsed(call.arguments_text)
+        tool = {"type": "tool_use", "id": f"toolu_{number}_{index}", "name": call.name, "input": arguments}
         yield tool, "input_json_delta", "partial_json", call.arguments_text
 
 
@@ -80,7 +80,7 @@ def _parsed(text: str) -> object:
         return {}
 
 
-def _begun(block: Mapping[str, Any]) -> dict[str, Any]:
+def _started(block: Mapping[str, Any]) -> dict[str, Any]:
     """Return a block as it is before its first delta."""
     emptied: dict[str, dict[str, Any]] = {
         "text": {"text": ""},
@@ -96,12 +96,14 @@ def _stop_reason(answer: ScriptedAnswer) -> str:
     return "tool_use" if answer.calls else "end_turn"
 
 
-def _message(answer: ScriptedAnswer, asked: Asked, number: int, content: list[dict[str, Any]]) -> dict[str, Any]:
+def _message(
+    answer: ScriptedAnswer, request: IncomingRequest, number: int, content: list[dict[str, Any]]
+) -> dict[str, Any]:
     return {
         "id": f"msg_{number}",
         "type": "message",
         "role": "assistant",
-        "model": asked.model,
+        "model": request.model,
         "content": content,
         "stop_reason": _stop_reason(answer),
         "stop_sequence": None,
@@ -120,7 +122,7 @@ def _usage(usage: ScriptedUsage) -> dict[str, Any]:
 
 
 def _kind(message: Mapping[str, Any]) -> str:
-    """Return who a message is from; results of tools stand in messages of the user too."""
+    """Return the kind of a message; messages of the user may also contain only results of tools."""
     if message.get("role") == "assistant":
         return "model"
     content = message.get("content")

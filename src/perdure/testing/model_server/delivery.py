@@ -1,11 +1,11 @@
-"""An answer on its way to a client: whole or as a stream, with the pauses and faults of the script."""
+"""Sends an answer to a client: complete or as a stream, with the pauses and faults of the script."""
 
 import asyncio
 from dataclasses import dataclass
 
 from perdure.testing.model_server.answers import ScriptedAnswer
-from perdure.testing.model_server.asked import Asked
 from perdure.testing.model_server.http import HttpResponse
+from perdure.testing.model_server.incoming import IncomingRequest
 from perdure.testing.model_server.protocols import Event, ModelProtocol, error_type
 from perdure.testing.model_server.record import RecordedRequest
 from perdure.text.strict_json import dump_json
@@ -13,10 +13,10 @@ from perdure.text.strict_json import dump_json
 
 @dataclass(frozen=True)
 class Delivery:
-    """What is sent, how, and the record of what has become of it."""
+    """One answer to send, its protocol, and the record of its outcome."""
 
     answer: ScriptedAnswer
-    asked: Asked
+    request: IncomingRequest
     protocol: ModelProtocol
     recorded: RecordedRequest
     released: asyncio.Event
@@ -51,11 +51,11 @@ class Delivery:
             await response.start_stream()
             await response.send_chunk(answer.raw.encode())
             await response.end_stream()
-        elif self.asked.is_streamed:
+        elif self.request.is_streamed:
             await self._stream(response)
         else:
-            whole = self.protocol.whole(answer, self.asked, self.recorded.number)
-            await response.send(200, dump_json(whole, "an answer"))
+            complete = self.protocol.complete(answer, self.request, self.recorded.number)
+            await response.send(200, dump_json(complete, "an answer"))
             self.recorded.outcome = "answered"
 
     async def _send_error(self, response: HttpResponse) -> None:
@@ -69,7 +69,7 @@ class Delivery:
     async def _stream(self, response: HttpResponse) -> None:
         await response.start_stream()
         sent = 0
-        for event in self.protocol.events(self.answer, self.asked, self.recorded.number):
+        for event in self.protocol.events(self.answer, self.request, self.recorded.number):
             if is_reached(self.answer.hold_after, sent, event):
                 await response.wait(self.released)
             if is_reached(self.answer.cut_after, sent, event):

@@ -1,4 +1,4 @@
-"""As much of HTTP/1.1 as a model server needs: requests with a length, responses whole or in chunks."""
+"""The subset of HTTP/1.1 that a model server needs: requests with a length, responses complete or in chunks."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ _LONGEST_BODY = 64 << 20
 
 
 class BadRequest(Exception):
-    """What came is not a request that this server reads."""
+    """The received bytes are not a request that this server supports."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ async def read_request(reader: asyncio.StreamReader) -> HttpRequest | None:
     first, *rest = head.decode("latin-1").split("\r\n")[:-2]
     words = first.split(" ")
     if len(words) != 3:
-        raise BadRequest("The first line of the request is not one of HTTP.")
+        raise BadRequest("The first line of the request is not valid HTTP.")
     pairs = [line.partition(":") for line in rest]
     headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
     length = headers.get("content-length", "0")

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from perdure.testing.model_server.answers import ScriptedAnswer, ScriptedUsage
-from perdure.testing.model_server.asked import Asked
+from perdure.testing.model_server.incoming import IncomingRequest
 from perdure.testing.model_server.protocols import Event, items, request_of
 
 _MODEL_ITEMS = ("function_call", "reasoning")
@@ -14,26 +14,26 @@ _MODEL_ITEMS = ("function_call", "reasoning")
 class OpenAIResponses:
     """See ModelProtocol."""
 
-    def read(self, body: Mapping[str, Any], size_bytes: int) -> Asked:
-        given = body.get("input")
-        messages = [{"role": "user", "content": given}] if isinstance(given, str) else items(given)
-        asked = request_of(body, messages, [_kind(each) for each in messages])
+    def read(self, body: Mapping[str, Any], size_bytes: int) -> IncomingRequest:
+        content = body.get("input")
+        messages = [{"role": "user", "content": content}] if isinstance(content, str) else items(content)
+        request = request_of(body, messages, [_kind(each) for each in messages])
         tools = [str(each.get("name")) for each in items(body.get("tools")) if each.get("type") == "function"]
         text_format = (body.get("text") or {}).get("format") or {}
         return replace(
-            asked,
+            request,
             tools=tuple(tools),
             output_tool=_required_tool(body.get("tool_choice"), tools),
             has_schema=text_format.get("type") in ("json_schema", "json_object"),
             size_bytes=size_bytes,
         )
 
-    def events(self, answer: ScriptedAnswer, asked: Asked, number: int) -> Iterator[Event]:
-        for sequence, (kind, data, is_delta) in enumerate(_events(answer, asked, number)):
+    def events(self, answer: ScriptedAnswer, request: IncomingRequest, number: int) -> Iterator[Event]:
+        for sequence, (kind, data, is_delta) in enumerate(_events(answer, request, number)):
             yield Event({"type": kind, "sequence_number": sequence, **data}, name=kind, is_delta=is_delta)
 
-    def whole(self, answer: ScriptedAnswer, asked: Asked, number: int) -> Mapping[str, Any]:
-        return _response(answer, asked, number, [item for item, _ in _items(answer, number)])
+    def complete(self, answer: ScriptedAnswer, request: IncomingRequest, number: int) -> Mapping[str, Any]:
+        return _response(answer, request, number, [item for item, _ in _items(answer, number)])
 
     def error(self, kind: str, message: str) -> Mapping[str, Any]:
         return {"error": {"message": message, "type": kind, "param": None, "code": None}}
@@ -46,18 +46,23 @@ class OpenAIResponses:
 _Parts = tuple[str, dict[str, Any], bool]
 
 
-def _events(answer: ScriptedAnswer, asked: Asked, number: int) -> Iterator[_Parts]:
-    empty = {**_response(answer, asked, number, []), "status": "in_progress", "usage": None, "incomplete_details": None}
+def _events(answer: ScriptedAnswer, request: IncomingRequest, number: int) -> Iterator[_Parts]:
+    empty = {
+        **_response(answer, request, number, []),
+        "status": "in_progress",
+        "usage": None,
+        "incomplete_details": None,
+    }
     yield "response.created", {"response": empty}, False
     yield "response.in_progress", {"response": empty}, False
     done: list[Mapping[str, Any]] = []
-    for place, (item, text) in enumerate(_items(answer, number)):
-        where = {"output_index": place, "item_id": item["id"]}
-        yield "response.output_item.added", {"output_index": place, "item": _begun(item)}, False
+    for index, (item, text) in enumerate(_items(answer, number)):
+        where = {"output_index": index, "item_id": item["id"]}
+        yield "response.output_item.added", {"output_index": index, "item": _started(item)}, False
         yield from _item_events(answer, item, text, where)
-        yield "response.output_item.done", {"output_index": place, "item": item}, False
+        yield "response.output_item.done", {"output_index": index, "item": item}, False
         done.append(item)
-    response = _response(answer, asked, number, done)
+    response = _response(answer, request, number, done)
     yield f"response.{response['status']}", {"response": response}, False
 
 
@@ -101,12 +106,12 @@ def _items(answer: ScriptedAnswer, number: int) -> Iterator[tuple[dict[str, Any]
         status = "incomplete" if answer.finish == "length" else "completed"
         message = {"id": f"msg_{number}", "type": "message", "role": "assistant", "status": status, "content": [part]}
         yield message, answer.text
-    for place, call in enumerate(answer.calls):
-        item = {"id": f"fc_{number}_{place}", "type": "function_call", "status": "completed", "name": call.name}
-        yield {**item, "call_id": f"call_{number}_{place}", "arguments": call.arguments_text}, call.arguments_text
+    for index, call in enumerate(answer.calls):
+        item = {"id": f"fc_{number}_{index}", "type": "function_call", "status": "completed", "name": call.name}
+        yield {**item, "call_id": f"call_{number}_{index}", "arguments": call.arguments_text}, call.arguments_text
 
 
-def _begun(item: Mapping[str, Any]) -> dict[str, Any]:
+def _started(item: Mapping[str, Any]) -> dict[str, Any]:
     """Return an item as it is before its first delta."""
     emptied: dict[str, dict[str, Any]] = {
         "message": {"content": []},
@@ -118,7 +123,10 @@ def _begun(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _response(
-    answer: ScriptedAnswer, asked: Asked, number: int, output: list[Mapping[str, Any]] | list[dict[str, Any]]
+    answer: ScriptedAnswer,
+    request: IncomingRequest,
+    number: int,
+    output: list[Mapping[str, Any]] | list[dict[str, Any]],
 ) -> dict[str, Any]:
     is_short = answer.finish == "length"
     usage = _usage(answer.usage) if answer.reports_usage and answer.usage is not None else None
@@ -132,7 +140,7 @@ def _response(
         "incomplete_details": details,
         "instructions": None,
         "metadata": {},
-        "model": asked.model,
+        "model": request.model,
         "output": output,
         "parallel_tool_calls": True,
         "tool_choice": "auto",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from perdure.testing.model_server.answers import ScriptedAnswer
-from perdure.testing.model_server.asked import Asked
+from perdure.testing.model_server.incoming import IncomingRequest
 
 
 @dataclass(frozen=True)
@@ -24,17 +24,17 @@ class Event:
 
 
 class ModelProtocol(Protocol):
-    """One way to speak with models over HTTP."""
+    """One protocol of models over HTTP."""
 
-    def read(self, body: Mapping[str, Any], size_bytes: int) -> Asked:
-        """Understand a request."""
+    def read(self, body: Mapping[str, Any], size_bytes: int) -> IncomingRequest:
+        """Parse a request."""
         ...
 
-    def events(self, answer: ScriptedAnswer, asked: Asked, number: int) -> Iterable[Event]:
+    def events(self, answer: ScriptedAnswer, request: IncomingRequest, number: int) -> Iterable[Event]:
         """Write an answer as a stream; `number` makes its identifiers unique."""
         ...
 
-    def whole(self, answer: ScriptedAnswer, asked: Asked, number: int) -> Mapping[str, Any]:
+    def complete(self, answer: ScriptedAnswer, request: IncomingRequest, number: int) -> Mapping[str, Any]:
         """Write an answer as one object."""
         ...
 
@@ -43,7 +43,7 @@ class ModelProtocol(Protocol):
         ...
 
     def error_event(self, kind: str, message: str) -> Event:
-        """Write an error that is reported in a stream that has begun."""
+        """Write an error that is reported within a stream."""
         ...
 
 
@@ -73,15 +73,15 @@ def text_of(content: object) -> str:
 
 
 def items(value: object) -> list[Mapping[str, Any]]:
-    """Return the objects of a list; nothing for anything else."""
+    """Return the objects of a list; an empty list for any other value."""
     return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
 
 
-def request_of(body: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], kinds: Sequence[str]) -> Asked:
-    """Return what every protocol says alike; `kinds` says of each message whether it is of the `user` or `model`."""
+def request_of(body: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], kinds: Sequence[str]) -> IncomingRequest:
+    """Return the fields that all protocols have; `kinds` has `user`, `model` or `other` for each message."""
     users = [text_of(each.get("content")) for each, kind in zip(messages, kinds, strict=True) if kind == "user"]
     total, since_user = _turns(kinds)
-    return Asked(
+    return IncomingRequest(
         model=str(body.get("model", "")),
         is_streamed=body.get("stream") is True,
         last_user=users[-1] if users else "",
@@ -91,7 +91,7 @@ def request_of(body: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], k
 
 
 def _turns(kinds: Sequence[str]) -> tuple[int, int]:
-    """Count the answers of a model among `user` and `model`, one after the other: all, and since the last user."""
+    """Count the answers of a model, which can have several messages: all, and since the last user message."""
     starts = [kind == "model" and (place == 0 or kinds[place - 1] != "model") for place, kind in enumerate(kinds)]
     last_user = max((place for place, kind in enumerate(kinds) if kind == "user"), default=-1)
     return sum(starts), sum(starts[last_user + 1 :])

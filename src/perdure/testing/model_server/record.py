@@ -1,4 +1,4 @@
-"""The requests that a server has received, and what became of each."""
+"""The requests that a server has received, and their outcomes."""
 
 import hashlib
 from collections import Counter
@@ -11,7 +11,7 @@ Outcome = Literal["open", "answered", "failed", "cut", "hung_up"]
 
 @dataclass
 class RecordedRequest:
-    """One request: `answered` when the client was sent a whole answer, `hung_up` when it left before."""
+    """One request: `answered` when a complete answer was sent, `hung_up` when the client left before that."""
 
     number: int
     path: str
@@ -20,7 +20,7 @@ class RecordedRequest:
     sha256: str
     outcome: Outcome = "open"
 
-    def shown(self) -> dict[str, Any]:
+    def wire(self) -> dict[str, Any]:
         """Return the request as JSON; its headers are left out, because a key is in them."""
         return {
             "number": self.number,
@@ -32,11 +32,11 @@ class RecordedRequest:
 
 
 def digest(path: str, body: bytes) -> str:
-    """Return what is equal for equal requests."""
+    """Return a digest that is equal for equal requests."""
     return hashlib.sha256(path.encode() + b"\n" + body).hexdigest()
 
 
-def answered_again(requests: Iterable[RecordedRequest]) -> list[str]:
-    """Return the digests of requests that were answered whole more than once."""
+def repeated_requests(requests: Iterable[RecordedRequest]) -> list[str]:
+    """Return the digests of requests that were answered completely more than once."""
     counts = Counter(each.sha256 for each in requests if each.outcome == "answered")
     return [sha256 for sha256, count in counts.items() if count > 1]

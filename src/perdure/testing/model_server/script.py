@@ -1,4 +1,4 @@
-"""Which answer a request gets, and scripts read from a file."""
+"""Scripts: chooses the answer to a request, and reads scripts from a file."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from perdure.errors import Invalid, from_os_error
 from perdure.testing.model_server.answers import Finish, ScriptedAnswer, ScriptedCall, ScriptedUsage
-from perdure.testing.model_server.asked import Asked
+from perdure.testing.model_server.incoming import IncomingRequest
 from perdure.text.strict_json import SYNTAX, parse_json
 
 Order = Literal["requests", "turns"]
@@ -19,8 +19,8 @@ _EXHAUSTED = ScriptedAnswer(status=400, message="The script has no answer left f
 class Script:
     """A list of answers.
 
-    With the order `requests`, each answer is given once: the first that is left and has no `match`, or whose `match`
-    is in the last user message, which counts more.
+    With the order `requests`, each answer is used once. An answer whose `match` is in the last user message comes
+    first, then the first unused one without a `match`.
 
     With the order `turns`, the answer depends on the request alone, so that a request that is sent again, after a
     kill for example, gets the same answer again: it is the one at the position of the turns that the request already
@@ -41,35 +41,35 @@ class Script:
 
     @property
     def left(self) -> int:
-        """How many answers were not given yet."""
+        """The number of unused answers."""
         return len(self._answers) - len(self._given)
 
-    def choose(self, asked: Asked) -> ScriptedAnswer:
+    def choose(self, request: IncomingRequest) -> ScriptedAnswer:
         """Return the answer for a request; an error with status 400 when there is none."""
         with self._lock:
             matching = [
-                place for place, each in enumerate(self._answers) if each.match and each.match in asked.last_user
+                index for index, each in enumerate(self._answers) if each.match and each.match in request.last_user
             ]
-            others = [place for place, each in enumerate(self._answers) if not each.match]
+            others = [index for index, each in enumerate(self._answers) if not each.match]
             if self._order == "requests":
                 chosen = self._next(matching) or self._next(others)
             else:
-                chosen = self._at(matching, asked.turns_since_user) or self._at(others, asked.turns)
+                chosen = self._at(matching, request.turns_since_user) or self._at(others, request.turns)
             if chosen is None:
                 return _EXHAUSTED
             self._given.add(chosen[0])
             return chosen[1]
 
-    def _next(self, places: Sequence[int]) -> tuple[int, ScriptedAnswer] | None:
-        return next(((place, self._answers[place]) for place in places if place not in self._given), None)
+    def _next(self, indexes: Sequence[int]) -> tuple[int, ScriptedAnswer] | None:
+        return next(((index, self._answers[index]) for index in indexes if index not in self._given), None)
 
-    def _at(self, places: Sequence[int], turn: int) -> tuple[int, ScriptedAnswer] | None:
-        passed = 0
-        for place in places:
-            answer = self._answers[place]
-            if passed == turn and (answer.is_complete or place not in self._given):
-                return place, answer
-            passed += answer.is_complete
+    def _at(self, indexes: Sequence[int], turn: int) -> tuple[int, ScriptedAnswer] | None:
+        turns = 0
+        for index in indexes:
+            answer = self._answers[index]
+            if turns == turn and (answer.is_complete or index not in self._given):
+                return index, answer
+            turns += answer.is_complete
         return None
 
 
@@ -83,8 +83,8 @@ def read_script(path: Path) -> Script:
     except OSError as error:
         raise from_os_error(f"The script {path} cannot be read", error) from error
     value = parse_json(content, f"The script {path}", SYNTAX)
-    given = value if isinstance(value, Mapping) else {"answers": value}
-    order, answers = given.get("order", "requests"), given.get("answers")
+    script = value if isinstance(value, Mapping) else {"answers": value}
+    order, answers = script.get("order", "requests"), script.get("answers")
     if order not in get_args(Order):
         raise Invalid(f"{path}: order must be one of {', '.join(get_args(Order))}; found {order!r}.")
     if not isinstance(answers, list):

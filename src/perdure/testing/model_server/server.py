@@ -1,4 +1,4 @@
-"""The server: a thread of its own with an event loop, a port of this machine, and a record of what was requested."""
+"""The server: a thread with its own event loop, a port of this machine, and a record of the requests."""
 
 import asyncio
 import socket
@@ -9,13 +9,13 @@ from typing import Any, Self
 
 from perdure.errors import Invalid
 from perdure.testing.model_server.anthropic import Anthropic
-from perdure.testing.model_server.asked import fitted
 from perdure.testing.model_server.delivery import Delivery
 from perdure.testing.model_server.http import BadRequest, HttpRequest, HttpResponse, read_request
+from perdure.testing.model_server.incoming import adapt
 from perdure.testing.model_server.openai_chat import OpenAIChat
 from perdure.testing.model_server.openai_responses import OpenAIResponses
 from perdure.testing.model_server.protocols import ModelProtocol
-from perdure.testing.model_server.record import RecordedRequest, answered_again, digest
+from perdure.testing.model_server.record import RecordedRequest, digest, repeated_requests
 from perdure.testing.model_server.script import Script
 from perdure.text.strict_json import SYNTAX, dump_json, parse_json
 
@@ -67,20 +67,20 @@ class ModelServer:
         return f"http://127.0.0.1:{self._port}"
 
     @property
-    def answered_again(self) -> list[str]:
-        """The digests of requests that were answered whole more than once."""
-        return answered_again(self.requests)
+    def repeated_requests(self) -> list[str]:
+        """The digests of requests that were answered completely more than once."""
+        return repeated_requests(self.requests)
 
     def release(self) -> None:
-        """Continue the responses that are held, and all later ones."""
+        """Continue the held responses, and hold none from now on."""
         self._loop.call_soon_threadsafe(self._released.set)
 
     def hold(self) -> None:
-        """Hold the responses that ask for it from now on, after `release` has let all of them continue."""
+        """Hold responses with `hold_after` again, after a call of `release`."""
         self._loop.call_soon_threadsafe(self._released.clear)
 
     def settle(self) -> None:
-        """Wait until no connection is open any more, so that the record is final."""
+        """Wait until all connections are closed, so that the record is final."""
         asyncio.run_coroutine_threadsafe(self._settle(), self._loop).result()
 
     def _run(self) -> None:
@@ -98,8 +98,8 @@ class ModelServer:
         await self._settle()
 
     async def _settle(self) -> None:
-        rest = asyncio.all_tasks() - {asyncio.current_task()}
-        await asyncio.gather(*rest, return_exceptions=True)
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.add(writer)
@@ -126,23 +126,23 @@ class ModelServer:
     async def _respond(self, request: HttpRequest, response: HttpResponse) -> None:
         protocol = next((each for end, each in PROTOCOLS.items() if request.path.endswith(end)), None)
         if request.method == "GET" and request.path.endswith("/requests"):
-            await response.send(200, dump_json([each.shown() for each in self.requests], "the requests"))
+            await response.send(200, dump_json([each.wire() for each in self.requests], "the requests"))
         elif request.method != "POST" or protocol is None:
             await response.send(404, dump_json({"error": {"message": f"There is no {request.path} here."}}, "an error"))
         else:
             await self._answer(request, protocol, response)
 
-    async def _answer(self, request: HttpRequest, protocol: ModelProtocol, response: HttpResponse) -> None:
+    async def _answer(self, http_request: HttpRequest, protocol: ModelProtocol, response: HttpResponse) -> None:
         try:
-            body = parse_json(request.body, "The body", SYNTAX)
+            body = parse_json(http_request.body, "The body", SYNTAX)
         except Invalid as error:
             raise BadRequest(error.detail) from error
         if not isinstance(body, Mapping):
             raise BadRequest("The body is not an object.")
-        recorded = self._record(request, body)
-        asked = protocol.read(body, len(request.body))
-        answer = fitted(self.script.choose(asked), asked)
-        await Delivery(answer, asked, protocol, recorded, self._released).send(response)
+        recorded = self._record(http_request, body)
+        request = protocol.read(body, len(http_request.body))
+        answer = adapt(self.script.choose(request), request)
+        await Delivery(answer, request, protocol, recorded, self._released).send(response)
 
     def _record(self, request: HttpRequest, body: Mapping[str, Any]) -> RecordedRequest:
         sha256 = digest(request.path, request.body)

@@ -257,7 +257,7 @@ async def test_a_recorded_answer_can_be_sent_back_and_continued(
     messages: Sequence[ModelMessage] = [UserText("Look"), ModelParts(first.parts), ToolResult("", "look", "")]
     second = await client.answer(ModelRequest(model, "", messages, [LOOK]), watched)
     assert plain(second) == [("text", "It is empty.")]
-    assert server.answered_again == []
+    assert server.repeated_requests == []
     sent = json.dumps(server.requests[1].body)
     call = first.parts[-1]
     assert isinstance(call, ToolCallPart)

@@ -265,7 +265,7 @@ async def test_a_key_is_sent_and_never_said(
     ours = [record.getMessage() for record in caplog.records if record.name.startswith("perdure")]
     assert ours
     assert not any(key in said for said in [*ours, str(failed)])
-    assert key not in str(server.requests[0].shown())
+    assert key not in str(server.requests[0].wire())
 
 
 class UnreadableSecrets(StoredSecrets):

@@ -1,4 +1,4 @@
-"""What the server understands of a request, whichever protocol it came by."""
+"""A request to the server, independent of its protocol."""
 
 from dataclasses import dataclass, replace
 
@@ -8,17 +8,17 @@ _BYTES_PER_TOKEN = 4
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One request."""
+class IncomingRequest:
+    """One request to a model."""
 
     model: str
     is_streamed: bool
     last_user: str
     """The text of the last message of a user."""
     turns: int
-    """How many answers of a model the request contains."""
+    """The number of answers of a model in the request."""
     turns_since_user: int
-    """How many of them come after the last message of a user."""
+    """The number of those after the last message of a user."""
     tools: tuple[str, ...] = ()
     output_tool: str | None = None
     """The tool that the request requires to be called, if it requires one."""
@@ -27,24 +27,24 @@ class Asked:
     size_bytes: int = 0
 
 
-def fitted(answer: ScriptedAnswer, asked: Asked) -> ScriptedAnswer:
-    """Return the turn with structured data in the form that the request asks for, and with counted tokens."""
+def adapt(answer: ScriptedAnswer, request: IncomingRequest) -> ScriptedAnswer:
+    """Return the answer with its structured data in the form that the request requires, and with its usage."""
     if answer.data is not None:
         content = ScriptedCall("", answer.data).arguments_text
-        if asked.has_schema or asked.output_tool is None:
+        if request.has_schema or request.output_tool is None:
             answer = replace(answer, data=None, text=content)
         else:
-            answer = replace(answer, data=None, calls=(ScriptedCall(asked.output_tool, content),))
+            answer = replace(answer, data=None, calls=(ScriptedCall(request.output_tool, content),))
     if answer.usage is None:
-        answer = replace(answer, usage=_counted(answer, asked))
+        answer = replace(answer, usage=_count_tokens(answer, request))
     return answer
 
 
-def _counted(answer: ScriptedAnswer, asked: Asked) -> ScriptedUsage:
-    said = answer.text + answer.thinking + "".join(call.name + call.arguments_text for call in answer.calls)
+def _count_tokens(answer: ScriptedAnswer, request: IncomingRequest) -> ScriptedUsage:
+    text = answer.text + answer.thinking + "".join(call.name + call.arguments_text for call in answer.calls)
     return ScriptedUsage(
-        input=_tokens(asked.size_bytes),
-        output=_tokens(len(said.encode(errors="surrogatepass"))),
+        input=_tokens(request.size_bytes),
+        output=_tokens(len(text.encode(errors="surrogatepass"))),
         reasoning=_tokens(len(answer.thinking)),
     )
 
