@@ -421,7 +421,7 @@ def test_what_cannot_be_used_is_told_and_fails_nobody_unless_asked(terminal: Ter
     good.write_text('<testsuite><testcase name="x" file="tests/test_x.py"><failure/></testcase></testsuite>')
     bad.write_text("<testsuite>")
     assert terminal("memory", "ingest", "junit", str(bad), str(good), str(tmp_path / "missing.xml")) == 0
-    assert terminal.out.startswith("Added 1, 0 duplicates, 2 skipped.\n")
+    assert terminal.out.startswith("Added: 1. Not added: 0 duplicates, 2 skipped.\n")
     assert "bad.xml: not used" in terminal.out
     assert terminal("memory", "ingest", "junit", str(bad), "--strict") == 1
     assert terminal("memory", "ingest", "revert", str(tmp_path)) == 0

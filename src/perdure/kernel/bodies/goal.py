@@ -88,6 +88,7 @@ class GoalBegun:
     forked_from: ForkedFrom | None = None
     parent: ParentCall | None = None
     voided: tuple[str, ...] = ()
+    """The ids of calls that were open where a fork begins: they do not belong to the fork."""
     tags: tuple[str, ...] = ()
     bot_version: int | None = None
     """The version of the bot that the goal was started with."""

@@ -1,4 +1,4 @@
-"""Applies one verb to several goals: selects them by filters, asks for confirmation, then changes one after another."""
+"""Applies one operation to several goals: selects them by filters, asks for confirmation, and changes them in order."""
 
 import sys
 import time
@@ -36,7 +36,7 @@ All = Annotated[
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 _PAGE = 200
 _EXAMPLES = 5
-_AGAIN = {"failed": "failed again"}
+_REPORTED = {"failed": "failed again"}
 
 _Groups = dict[str, list[dict[str, Any]]]
 
@@ -50,12 +50,12 @@ class Verb:
 
     name: str
     done: str
-    """The past participle of the name, for reports."""
+    """The past participle of the name, for reports: `cancelled`."""
     applies_to: tuple[str, ...]
     """The default statuses, without --status."""
     act: Act
     is_run: bool = False
-    """Whether it runs goals, which then are done, wait or have failed."""
+    """Whether it runs the goals, so that each ends, waits or fails."""
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -103,9 +103,9 @@ def retry_verb(reason: str | None = None, policy: PolicySpec | None = None) -> V
 
 
 def selects_several(goal: str | None, filters: GoalFilters, *, is_all: bool, is_narrowed: bool = False) -> bool:
-    """Return whether a command means several goals, not one.
+    """Return whether the arguments of a command select several goals instead of one.
 
-    Raises: Invalid when it names one goal and also several, or neither.
+    Raises: Invalid when they select both, or none.
     """
     is_chosen = bool(filters) or is_all or is_narrowed
     if goal is not None and is_chosen:
@@ -121,7 +121,7 @@ async def change_many(
     filters: GoalFilters,
     *,
     yes: bool,
-    is_wanted: Callable[[GoalView], bool] = lambda _goal: True,
+    is_selected: Callable[[GoalView], bool] = lambda _goal: True,
 ) -> CommandResult:
     """Apply a verb to each matching goal in order, and report changed and rejected goals.
 
@@ -132,14 +132,14 @@ async def change_many(
     if options.server is not None:
         raise Invalid("With a server, pass the id of one goal. Change several goals on the machine of the home.")
     async with open_home(options.settings(), debug=options.verbose) as p:
-        found = [goal for goal in await _matching(p.goals, verb, filters) if is_wanted(goal)]
-        if not found:
+        selected = [goal for goal in await _matching(p.goals, verb, filters) if is_selected(goal)]
+        if not selected:
             note = f"No goal to {verb.name} matches {filter_text(filters)}." if filters else f"No goal to {verb.name}."
             return CommandResult({group: [] for group in verb.groups}, [note])
-        _confirm(options, verb, found, is_confirmed=yes)
-        groups = await _apply_to_each(p.goals, verb, found)
-    is_wrong = bool(groups["refused"] or groups.get("failed"))
-    return CommandResult(dict(groups), [*map(one_line, _report(verb, groups))], exit_code=int(is_wrong))
+        _confirm(options, verb, selected, is_confirmed=yes)
+        groups = await _apply_to_each(p.goals, verb, selected)
+    has_failures = bool(groups["refused"] or groups.get("failed"))
+    return CommandResult(dict(groups), [*map(one_line, _report(verb, groups))], exit_code=int(has_failures))
 
 
 def _report(verb: Verb, groups: _Groups) -> Iterator[str]:
@@ -147,7 +147,7 @@ def _report(verb: Verb, groups: _Groups) -> Iterator[str]:
     refused = groups["refused"]
     changed = {group: each for group, each in groups.items() if group != "refused" and each}
     if changed:
-        counts = ", ".join(f"{len(each)} {_AGAIN.get(group, group)}" for group, each in changed.items())
+        counts = ", ".join(f"{len(each)} {_REPORTED.get(group, group)}" for group, each in changed.items())
         total = f"{_count(sum(map(len, changed.values())))} {verb.done}"
         yield f"{total}: {counts}." if verb.is_run else f"{total}."
     for group in ("waiting", "failed"):
@@ -160,41 +160,41 @@ def _report(verb: Verb, groups: _Groups) -> Iterator[str]:
 
 
 async def _matching(goals: Goals, verb: Verb, filters: GoalFilters) -> list[GoalView]:
-    wanted: GoalFilters = {"status": verb.applies_to, **filters}
-    found: list[GoalView] = []
+    all_filters: GoalFilters = {"status": verb.applies_to, **filters}
+    selected: list[GoalView] = []
     before = None
-    while page := await goals.list(limit=_PAGE, before=before, **wanted):
-        found += page
+    while page := await goals.list(limit=_PAGE, before=before, **all_filters):
+        selected += page
         before = page[-1].id
-    return found
+    return selected
 
 
-def _confirm(options: Options, verb: Verb, found: Sequence[GoalView], *, is_confirmed: bool) -> None:
+def _confirm(options: Options, verb: Verb, selected: Sequence[GoalView], *, is_confirmed: bool) -> None:
     """Print the number of selected goals with examples, and ask for confirmation.
 
     Raises: Invalid; Denied.
     """
     if not options.json:
-        print(f"{_count(len(found))} to {verb.name}:", file=sys.stderr)
+        print(f"{_count(len(selected))} to {verb.name}:", file=sys.stderr)
         now_us = time.time_ns() // 1000
         for line in _aligned(
             [goal.id, status_of(goal, now_us), short_moment(goal.summary.created_us, now_us), goal.text]
-            for goal in found[:_EXAMPLES]
+            for goal in selected[:_EXAMPLES]
         ):
             print(cut_to(f"  {line}", MIN_COLUMNS), file=sys.stderr)
-        if len(found) > _EXAMPLES:
-            print(f"  … and {len(found) - _EXAMPLES} more", file=sys.stderr, flush=True)
+        if len(selected) > _EXAMPLES:
+            print(f"  … and {len(selected) - _EXAMPLES} more", file=sys.stderr, flush=True)
     if is_confirmed:
         return
     if not can_ask(options):
         raise Invalid(f"Nothing was {verb.done}: there is no terminal to ask for confirmation. Use --yes.")
-    if not ask_yes_no(f"{verb.name.capitalize()} {_count(len(found))}?"):
+    if not ask_yes_no(f"{verb.name.capitalize()} {_count(len(selected))}?"):
         raise Denied(f"Nothing was {verb.done}.")
 
 
-async def _apply_to_each(goals: Goals, verb: Verb, found: Sequence[GoalView]) -> _Groups:
+async def _apply_to_each(goals: Goals, verb: Verb, selected: Sequence[GoalView]) -> _Groups:
     groups: _Groups = {group: [] for group in verb.groups}
-    for goal in found:
+    for goal in selected:
         try:
             _require_same(goal, await goals.get(goal.id))
             after = await verb.act(goals, goal)
@@ -215,14 +215,14 @@ def _detail(goal: GoalView) -> str | None:
     return goal.detail or goal.reason or status_of(goal, time.time_ns() // 1000)
 
 
-def _require_same(counted: GoalView, now: GoalView) -> None:
+def _require_same(confirmed: GoalView, now: GoalView) -> None:
     """Compare a goal with its state at the confirmation; new events of a running goal are ignored.
 
     Raises: Conflict when its state has changed.
     """
-    has_moved = not now.is_running and counted.summary.last_seq != now.summary.last_seq
-    if counted.status != now.status or has_moved:
-        change = f"was {counted.status}, is {now.status}" if counted.status != now.status else "has new events"
+    has_moved = not now.is_running and confirmed.summary.last_seq != now.summary.last_seq
+    if confirmed.status != now.status or has_moved:
+        change = f"was {confirmed.status}, is {now.status}" if confirmed.status != now.status else "has new events"
         raise Conflict(f"Its state has changed since it was counted: {change}.")
 
 

@@ -105,7 +105,7 @@ async def delete(  # noqa: PLR0913 (each is an option of the command)
         now_us = time.time_ns() // 1000
         before_us = now_us if older_than is None else older_than_us(older_than, now_us, "--older-than")
         return await change_many(
-            options, DELETE, filters, yes=yes, is_wanted=lambda each: each.summary.updated_us < before_us
+            options, DELETE, filters, yes=yes, is_selected=lambda each: each.summary.updated_us < before_us
         )
     async with open_home(options.settings(), debug=options.verbose) as p:
         found = await p.goals.deletable(goal, force=force)

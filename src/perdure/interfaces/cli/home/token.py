@@ -41,17 +41,20 @@ def register(app: typer.Typer) -> None:
             ),
         ] = None,
     ) -> CommandResult:
-        """Print a new one-time URL that logs a browser in at the running server of this home."""
+        """Print a new one-time URL that logs a browser in to the running server of this home."""
         home = options.settings().home
         server, is_running = _server(home, port)
         made = login_url(server, home)
         if not is_running and not options.json:
-            print(f"No server of this home runs at {server}; `perdure serve` starts one.", file=sys.stderr)
+            print(
+                f"No server of this home runs at {server}. Start one with `perdure serve` before you open the URL.",
+                file=sys.stderr,
+            )
         return CommandResult({"url": made, "lasts_s": LASTS_S, "is_running": is_running}, [made])
 
 
 def _server(home: Path, port: int | None) -> tuple[str, bool]:
-    """Return the URL of the server to log in at, and whether it runs.
+    """Return the URL of the server to log in to, and whether it runs.
 
     Raises: Conflict when several servers run and the port does not select one.
     """

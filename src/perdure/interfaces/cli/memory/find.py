@@ -108,7 +108,7 @@ async def query(  # noqa: PLR0913 (each is an option of the command)
     repo: Repo = None,
     limit: Limit = None,
 ) -> CommandResult:
-    """Find records about a pull request, a commit, paths or a fingerprint."""
+    """Find records about a change: `related`, with the paths that the commit of --sha changed as criteria, too."""
     if pr is not None and sha is not None:
         raise Invalid("Use --pr or --sha, not both: each names one change.")
     listed = [in_repository(each) for each in (*(paths or []), *(more_paths or []))]
@@ -145,7 +145,10 @@ async def related(  # noqa: PLR0913 (each is an option of the command)
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a section for a pull request.")] = False,
     apply: Apply = None,
 ) -> CommandResult:
-    """Find records related to a path, fingerprint, commit or pull request; --text and --repo narrow the result."""
+    """Find records that share a path, fingerprint, commit or pull request with the criteria, most severe first.
+
+    --text and --repo narrow the result. --markdown prints it as a section for a pull request.
+    """
     if paths_from == apply == "-":
         raise Invalid("Only one of --paths-from and --apply can be standard input.")
     paths = [
@@ -190,7 +193,10 @@ async def search(  # noqa: PLR0913 (each is an option of the command)
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=100, help="Maximum number of records.")] = 10,
     budget_ms: Budget = _BUDGET_MS,
 ) -> CommandResult:
-    """Find records by words, best match first. Words match by stem; Chinese, Japanese and Korean words by any part."""
+    """Find records by the words of their title and summary, best match first.
+
+    Words match by stem; Chinese, Japanese and Korean words by any part.
+    """
     filters = _filters(kind, source, repo, since, until)
     async with records_of(options) as memory:
         found = await memory.reader.search(" ".join(words), limit=limit, budget_ms=budget_ms, **filters)

@@ -106,8 +106,9 @@ async def goals(
 
 def _answer(report: Mapping[str, Any], *, strict: bool) -> CommandResult:
     errors = report["errors"]
-    forgotten = f" {report['forgotten']} forgotten," if report["forgotten"] else ""
-    counts = f"Added {report['added']}, {report['duplicates']} duplicates,{forgotten} {report['skipped']} skipped."
+    forgotten = f", {report['forgotten']} forgotten" if report["forgotten"] else ""
+    not_added = f"{report['duplicates']} duplicates{forgotten}, {report['skipped']} skipped"
+    counts = f"Added: {report['added']}. Not added: {not_added}."
     more = [f"… and {len(errors) - _SHOWN} more."] if len(errors) > _SHOWN else []
     code = PerdureError.exit_code if strict and errors else 0
     return CommandResult(report, [counts, *errors[:_SHOWN], *more], code)

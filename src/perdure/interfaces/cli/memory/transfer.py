@@ -74,10 +74,9 @@ async def import_(
         found = await _import_from(memory, source)
     problems = [f"Line {each['line']}: {each['why']}" for each in found["bad"][:_SHOWN]]
     more = [f"… and {found['bad_lines'] - len(problems)} more."] if found["bad_lines"] > len(problems) else []
-    forgotten = f" {found['forgotten']:,} forgotten," if found["forgotten"] else ""
-    counts = (
-        f"Added {found['added']:,}, {found['skipped']:,} duplicates,{forgotten} {found['bad_lines']:,} invalid lines."
-    )
+    forgotten = f", {found['forgotten']:,} forgotten" if found["forgotten"] else ""
+    not_added = f"{found['skipped']:,} duplicates{forgotten}, {found['bad_lines']:,} invalid"
+    counts = f"Added: {found['added']:,}. Not added: {not_added}."
     return CommandResult(found, [counts, *problems, *more, *_conflicts(found)], 0 if lenient else _exit_code(found))
 
 
