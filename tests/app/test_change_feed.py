@@ -158,7 +158,7 @@ async def test_events_of_this_process_are_given_to_followers_without_a_read(
 
 def waiting_for(feed: ChangeFeed, goal_id: str) -> int:
     """Count the followers of a goal that have read all and wait."""
-    return sum(len(each._has_come._waiters) for each in feed._of_goal.get(goal_id, ()))
+    return sum(len(each._has_changes._waiters) for each in feed._of_goal.get(goal_id, ()))
 
 
 async def close_all(followers: Sequence[AsyncGenerator[Sequence[Event], None]]) -> None:
@@ -260,7 +260,7 @@ async def test_a_subscriber_that_does_not_read_is_told_that_it_has_missed_change
     feed = ChangeFeed(store, store)
     async with feed.subscribe() as changes:
         for number in range(MAX_PENDING + 1):
-            feed._tell(f"goal-{number}", 1)
+            feed._notify(f"goal-{number}", 1)
         assert changes.has_missed
         assert len(await changes.wait(0)) == MAX_PENDING
     await feed.close()

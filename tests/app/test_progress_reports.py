@@ -45,7 +45,7 @@ def reported(call_id: str, value: Any) -> CallProgress:
 
 async def waits(feed: ChangeFeed) -> None:
     """Wait until the follower has read all events."""
-    await until(lambda: bool(feed._of_goal.get("g")) and all(each._has_come._waiters for each in feed._of_goal["g"]))
+    await until(lambda: bool(feed._of_goal.get("g")) and all(each._has_changes._waiters for each in feed._of_goal["g"]))
 
 
 async def test_a_report_comes_between_the_events_before_and_after_it(goal: History, feed: ChangeFeed) -> None:

@@ -161,9 +161,9 @@ async def test_a_task_that_is_cancelled_on_purpose_installs_nothing() -> None:
     assert sys.excepthook is before
 
 
-def interrupted(number: int, at: str | None = None, *, is_found_again: bool = True) -> Interrupted:
+def interrupted(number: int, at: str | None = None, *, resumes_by_call: bool = True) -> Interrupted:
     mind = MindSpec("flow", flow="nightly", at=at, args={"script": "/srv/nightly.py"} if at else None)
-    return Interrupted(f"g-{number}", GoalBegun("nightly", mind), is_found_again)
+    return Interrupted(f"g-{number}", GoalBegun("nightly", mind), resumes_by_call)
 
 
 def test_goals_of_one_script_are_resumed_by_one_command() -> None:
@@ -171,17 +171,17 @@ def test_goals_of_one_script_are_resumed_by_one_command() -> None:
 
 
 def test_a_goal_without_a_key_is_named_because_the_script_would_start_another() -> None:
-    (command,) = resume_lines([interrupted(1, "__main__:nightly", is_found_again=False)])[1:]
+    (command,) = resume_lines([interrupted(1, "__main__:nightly", resumes_by_call=False)])[1:]
     assert command.startswith("  await p.goals.resume('g-1')  # ")
 
 
 @pytest.mark.parametrize(
-    ("effect", "cut_off"),
+    ("effect", "interrupted_steps"),
     [("once", ("/held#0",)), ("idempotent", ()), ("pure", ())],
     ids=["once", "idempotent", "pure"],
 )
 async def test_a_goal_that_is_interrupted_names_the_once_steps_that_were_running(
-    tmp_path: Path, effect: Effect, cut_off: tuple[str, ...]
+    tmp_path: Path, effect: Effect, interrupted_steps: tuple[str, ...]
 ) -> None:
     STARTED[:] = [asyncio.Event()]
     async with Perdure.open(tmp_path / "home") as p:
@@ -191,11 +191,11 @@ async def test_a_goal_that_is_interrupted_names_the_once_steps_that_were_running
         with pytest.raises(asyncio.CancelledError):
             await running
         (found,) = p.goals.interrupted()
-    assert found.cut_off == cut_off
+    assert found.interrupted_steps == interrupted_steps
 
 
 def test_calls_that_were_cut_off_are_named_and_said_to_be_unknown() -> None:
-    goals = [replace(interrupted(n), cut_off=("/charge#0",)) for n in range(2)]
+    goals = [replace(interrupted(n), interrupted_steps=("/charge#0",)) for n in range(2)]
     asked = "unknown. On resume the check of the step decides, or you do. To resume:"
     assert resume_lines(goals[:1])[0] == f"Interrupted. /charge#0 was running: its outcome is {asked}"
     assert resume_lines(goals)[0] == f"Interrupted. /charge#0, /charge#0 were running: their outcomes are {asked}"

@@ -258,7 +258,7 @@ def test_a_new_name_is_not_given_to_what_came_after_the_look(
     try:
         with pytest.raises(Conflict), part_file("a", name="part", folder=folder) as part:
             part.write(b"new")
-            files._give_name(part, "a", is_new=True)
+            files._rename_part(part, "a", is_new=True)
     finally:
         os.close(folder)
     assert (workdir / "a").read_text() == "old"

@@ -78,7 +78,7 @@ class WriteFileTool:
 
     spec = ToolSpec(
         "write_file",
-        "Writes a text file of the goal's folder, whole or not at all. Missing folders are made.",
+        "Writes a text file of the goal's folder, completely or not at all. Missing folders are created.",
         {
             "type": "object",
             "properties": {
@@ -103,7 +103,7 @@ class WriteFileTool:
 
     async def run(self, context: CallContext) -> ToolOutput:
         """See Tool.run. It is durable when it returns; a cancellation waits for the write."""
-        return await _outcome(context, lambda begun: _write(context, begun))
+        return await _outcome(context, lambda report_effect: _write(context, report_effect))
 
     async def check(self, context: CallContext) -> Check:
         """See Tool.check. Compares the file with the new content and with the expected old content."""
@@ -114,8 +114,8 @@ class WriteFileTool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """A file as it was found."""
+class _FileState:
+    """The state of a file when it was read."""
 
     beginning: bytes
     size: int
@@ -124,7 +124,7 @@ class _Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class _NewContent:
     """The new content of a file, and the expected hash of the old one: None if it must not exist."""
 
     path: str
@@ -136,81 +136,81 @@ class _Wanted:
 def _read(context: CallContext) -> dict[str, Any]:
     path, limit = _to_read(context.call.arguments)
     with opened_folder(context.workdir, path) as (folder, name):
-        seen = _look(folder, name, limit)
+        state = _read_state(folder, name, limit)
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     return {
-        "content": decoder.decode(seen.beginning, final=seen.size <= limit),  # no character is split
-        "size": seen.size,
-        "sha256": seen.sha256,
-        "truncated": seen.size > limit,
+        "content": decoder.decode(state.beginning, final=state.size <= limit),  # no character is split
+        "size": state.size,
+        "sha256": state.sha256,
+        "truncated": state.size > limit,
     }
 
 
-def _write(context: CallContext, begun: Callable[[], None]) -> dict[str, Any]:
-    """Write a file; `begun` is called when it may have its new content, so that a later error is not a failure."""
-    wanted = _to_write(context.call.arguments)
-    with opened_folder(context.workdir, wanted.path, make=not isinstance(wanted.expected, str)) as (folder, name):
-        before = _look_if_there(folder, name)
-        found = before.sha256 if before else None
-        if wanted.expected not in (_ANYTHING, found):
-            raise Conflict(f"{wanted.path!r} is not what was expected (sha256 {wanted.expected}, found {found}).")
+def _write(context: CallContext, report_effect: Callable[[], None]) -> dict[str, Any]:
+    """Write a file; `report_effect` is called when it may have its new content: a later error is not a failure then."""
+    new = _to_write(context.call.arguments)
+    with opened_folder(context.workdir, new.path, make=not isinstance(new.expected, str)) as (folder, name):
+        before = _read_state_if_exists(folder, name)
+        sha256_before = before.sha256 if before else None
+        if new.expected not in (_ANYTHING, sha256_before):
+            raise Conflict(f"{new.path!r} is not what was expected (sha256 {new.expected}, found {sha256_before}).")
         with part_file(name, name=_part_name(context), mode=_FILE_MODE, folder=folder) as part:
             if before is not None:
                 os.fchmod(part.fd, before.mode)
-            part.write(wanted.content)
+            part.write(new.content)
             part.fsync()
             try:
-                _give_name(part, name, is_new=wanted.expected is None)
+                _rename_part(part, name, is_new=new.expected is None)
             except OSError as error:
                 if error.errno == errno.EIO:
-                    begun()
+                    report_effect()
                 raise
-            begun()
+            report_effect()
             failpoints.hit("tools.write.flush")
-    return {"size": len(wanted.content), "sha256_before": found, "sha256_after": wanted.sha256}
+    return {"size": len(new.content), "sha256_before": sha256_before, "sha256_after": new.sha256}
 
 
 def _check(context: CallContext) -> Check:
     try:
-        wanted = _to_write(context.call.arguments)
-        with opened_folder(context.workdir, wanted.path) as (folder, name):
-            seen = _look_if_there(folder, name)
+        new = _to_write(context.call.arguments)
+        with opened_folder(context.workdir, new.path) as (folder, name):
+            state = _read_state_if_exists(folder, name)
             fsync_folder(folder)  # the writer may have died after the rename, before it was durable
     except FileNotFoundError:  # its folder does not exist either
-        seen = None
+        state = None
     except (PerdureError, OSError):
         return "unknown"
-    found = seen.sha256 if seen else None
-    if found == wanted.sha256:
+    sha256_before = state.sha256 if state else None
+    if sha256_before == new.sha256:
         return "happened"
-    return "not_happened" if found == wanted.expected else "unknown"
+    return "not_happened" if sha256_before == new.expected else "unknown"
 
 
 def _to_read(arguments: Any) -> tuple[str, int]:
-    given = _known("read_file", arguments, {"path", "max_bytes"})
-    limit = given.get("max_bytes", MAX_BYTES)
+    parameters = _require_known("read_file", arguments, {"path", "max_bytes"})
+    limit = parameters.get("max_bytes", MAX_BYTES)
     if isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit <= MAX_BYTES:
         raise Invalid(f"max_bytes must be a whole number from 0 to {MAX_BYTES}, not {limit!r:.80}.")
-    return require_path(given.get("path")), limit
+    return require_path(parameters.get("path")), limit
 
 
-def _to_write(arguments: Any) -> _Wanted:
-    given = _known("write_file", arguments, {"path", "content", "expected_sha256"})
-    expected = given.get("expected_sha256", _ANYTHING)
+def _to_write(arguments: Any) -> _NewContent:
+    parameters = _require_known("write_file", arguments, {"path", "content", "expected_sha256"})
+    expected = parameters.get("expected_sha256", _ANYTHING)
     is_hash = isinstance(expected, str) and _SHA256.fullmatch(expected)
     if expected is not _ANYTHING and expected is not None and not is_hash:
         raise Invalid("expected_sha256 must be 64 hexadecimal digits in lower case, or null.")
-    text = given.get("content")
+    text = parameters.get("content")
     if not isinstance(text, str):
         raise Invalid("content must be a text.")
     try:
         content = text.encode()
     except UnicodeEncodeError as error:
         raise Invalid(f"content is not Unicode text: {error}.") from error
-    return _Wanted(require_path(given.get("path")), content, hashlib.sha256(content).hexdigest(), expected)
+    return _NewContent(require_path(parameters.get("path")), content, hashlib.sha256(content).hexdigest(), expected)
 
 
-def _known(tool: str, arguments: Any, names: set[str]) -> Mapping[str, Any]:
+def _require_known(tool: str, arguments: Any, names: set[str]) -> Mapping[str, Any]:
     if not isinstance(arguments, Mapping):
         raise Invalid(f"The arguments of {tool} must be an object.")
     if unknown := sorted(map(repr, arguments.keys() - names)):
@@ -218,7 +218,7 @@ def _known(tool: str, arguments: Any, names: set[str]) -> Mapping[str, Any]:
     return arguments
 
 
-def _look(folder: int, name: str, limit: int = 0) -> _Seen:
+def _read_state(folder: int, name: str, limit: int = 0) -> _FileState:
     file = open_file(name, folder=folder)
     try:
         mode = os.fstat(file).st_mode
@@ -231,12 +231,12 @@ def _look(folder: int, name: str, limit: int = 0) -> _Seen:
             digest.update(chunk)
     finally:
         os.close(file)
-    return _Seen(bytes(beginning), size, digest.hexdigest(), stat.S_IMODE(mode))
+    return _FileState(bytes(beginning), size, digest.hexdigest(), stat.S_IMODE(mode))
 
 
-def _look_if_there(folder: int, name: str) -> _Seen | None:
+def _read_state_if_exists(folder: int, name: str) -> _FileState | None:
     try:
-        return _look(folder, name)
+        return _read_state(folder, name)
     except FileNotFoundError:
         return None
 
@@ -247,7 +247,7 @@ def _part_name(context: CallContext) -> str:
     return f".perdure-{hashlib.sha256(key).hexdigest()[:16]}.part"
 
 
-def _give_name(part: PartFile, name: str, *, is_new: bool) -> None:
+def _rename_part(part: PartFile, name: str, *, is_new: bool) -> None:
     if not is_new:
         part.replace()
         return
@@ -269,7 +269,7 @@ class _Attempt:
     def run(self) -> ToolOutput:
         """Do the work. An error is a failure until the work reports that its effect may have begun."""
         if not self.take():
-            return failed(self._call, Unavailable("It was abandoned before it began."))
+            return failed(self._call, Unavailable("It was abandoned before it started."))
         try:
             return ToolOutput(self._call.call_id, ok=True, output=self._work(self._effect.set))
         except (PerdureError, OSError) as error:
@@ -286,17 +286,17 @@ async def _outcome(context: CallContext, work: Callable[[Callable[[], None]], di
     """Do the work in a thread; a cancellation waits until it is done, so that no work continues unobserved."""
     attempt = _Attempt(context, work)
     loop = asyncio.get_running_loop()
-    begun_s = loop.time()
-    attempted = asyncio.ensure_future(asyncio.to_thread(attempt.run))
+    started_s = loop.time()
+    thread_work = asyncio.ensure_future(asyncio.to_thread(attempt.run))
     try:
-        outcome = await asyncio.shield(attempted)
+        outcome = await asyncio.shield(thread_work)
     except EXHAUSTION as error:
         if not attempt.take():
             raise
         outcome = failed(context.call, error)  # no thread could be started, and the pool may run the work later
     except asyncio.CancelledError:
-        while not attempted.done():  # a thread cannot be stopped
+        while not thread_work.done():  # a thread cannot be stopped
             with suppress(asyncio.CancelledError):
-                await asyncio.wait([attempted])
+                await asyncio.wait([thread_work])
         raise
-    return replace(outcome, duration_ms=round((loop.time() - begun_s) * 1000))
+    return replace(outcome, duration_ms=round((loop.time() - started_s) * 1000))

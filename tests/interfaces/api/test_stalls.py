@@ -136,6 +136,6 @@ async def test_the_goals_that_have_not_ended_come_in_frames_of_a_limited_size(cl
 async def test_the_changes_that_are_kept_for_a_subscriber_that_does_not_read_are_bounded() -> None:
     changes = Subscription()
     for number in range(2 * MAX_PENDING):
-        changes.tell(f"20200101-000000-goal-{number}")
+        changes.add(f"20200101-000000-goal-{number}")
     assert changes.has_missed
     assert len(await changes.wait(0)) == MAX_PENDING

@@ -222,7 +222,7 @@ async def test_who_has_missed_too_much_is_told_to_connect_again(server: Running,
         assert (await heard(socket))["type"] == "goals"
         (news,) = server.surface.p.goals.feed._of_all
         for number in range(MAX_PENDING + 1):
-            news.tell(f"20200101-000000-goal-{number}")
+            news.add(f"20200101-000000-goal-{number}")
         with pytest.raises(ConnectionClosed) as closed:
             await heard(socket)
     assert closed.value.rcvd is not None

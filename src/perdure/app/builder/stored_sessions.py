@@ -81,17 +81,17 @@ class StoredSessions:
         except PerdureError:
             return None  # deleted or unreadable; the conflict is raised without it
 
-    async def free_id(self, given: str) -> str:
+    async def free_id(self, session_id: str) -> str:
         """Return the wanted id of a new session in its stored form.
 
         Raises: Invalid when it is not a UUID; Conflict when it is taken.
         """
-        if not SESSION_ID.fullmatch(given.lower()):
-            raise Invalid(f"Invalid session id: expected a UUID, got {given[:60]!r}.")
-        version = await self._bots.version_of_session(given.lower())
+        if not SESSION_ID.fullmatch(session_id.lower()):
+            raise Invalid(f"Invalid session id: expected a UUID, got {session_id[:60]!r}.")
+        version = await self._bots.version_of_session(session_id.lower())
         if version is not None:
-            raise Conflict(f"The session {given} has made the bot {version.slug}. Start another.")
-        return given.lower()
+            raise Conflict(f"The session {session_id} has made the bot {version.slug}. Start another.")
+        return session_id.lower()
 
     async def missing(self, session_id: str) -> NotFound:
         """Return the error for a missing session; it names the bot that the session has made, if any."""

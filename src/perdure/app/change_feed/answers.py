@@ -1,4 +1,4 @@
-"""The answers of models that arrive in this process, for followers of their goals; nothing of them is stored."""
+"""The answers of models while they arrive in this process, for followers of their goals; parts are never stored."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from perdure.app.change_feed.subscription import Subscription
 
 MAX_WAITING = 64 << 10
-"""Maximum number of characters of an answer that wait for a follower; then it gets the text so far instead."""
+"""Maximum number of pending characters of an answer; a slower follower gets the whole text so far instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartialAnswer:
-    """What has arrived of a part of an answer by now: it replaces all that a follower has of it."""
+    """The text so far of a part of an answer: it replaces the text that a follower has."""
 
     turn: int
     part: int
@@ -28,27 +28,27 @@ class PartialAnswer:
 
 
 AnswerUpdate = PartialAnswer | AnswerDelta | AnswerReset
-"""What a follower is sent of an answer that arrives."""
+"""An update of an arriving answer for a follower."""
 
 
 class PendingAnswer:
     """The pieces of the answer of one goal that a follower has not taken yet.
 
-    A follower that has just come, or is slower than the answer, gets the text so far instead of pieces.
+    A new follower, or one that is slower than the answer, gets the text so far instead of pieces.
     """
 
     def __init__(self, partial: Callable[[], Sequence[AnswerDelta]]) -> None:
         self._partial = partial
         self._pieces: list[AnswerDelta | AnswerReset] = []
         self._size = 0
-        self._is_behind = self._has_news = True
+        self._is_behind = self._has_pieces = True
 
     def __bool__(self) -> bool:
-        return self._has_news
+        return self._has_pieces
 
     def put(self, piece: AnswerDelta | AnswerReset) -> None:
         """Keep a piece; with too many of them, drop all."""
-        self._has_news = True
+        self._has_pieces = True
         if self._is_behind:
             return
         if isinstance(piece, AnswerReset):
@@ -62,7 +62,7 @@ class PendingAnswer:
 
     def take(self) -> Sequence[AnswerUpdate]:
         """Return the pieces in order, or the text so far, and forget them."""
-        self._has_news = False
+        self._has_pieces = False
         if self._is_behind:
             self._is_behind = False
             return [PartialAnswer(each.turn, each.part, each.kind, each.text) for each in self._partial()]
@@ -70,7 +70,7 @@ class PendingAnswer:
         return taken
 
     def forget_recorded(self, page: Sequence[Event]) -> None:
-        """Forget the pieces of answers that are among some events, which replace them."""
+        """Drop the pieces of answers whose events are on a page: the events replace them."""
         for event in page:
             if event.type == "model_turn" and isinstance(turn := decode(event), ModelTurn):
                 self._drop(lambda each, last=turn.turn: each.turn <= last)  # type: ignore[misc]
@@ -90,20 +90,20 @@ class PendingAnswer:
 
 
 class LiveAnswers:
-    """The answers that arrive in this process. It is used on the event loop of the runs alone."""
+    """The answers that arrive in this process. To be used only on the event loop of the runs."""
 
     def __init__(self) -> None:
         self._feeds: WeakValueDictionary[str, AnswerFeed] = WeakValueDictionary()
         self._followers: dict[str, set[Subscription]] = {}
 
     def attach(self, goal_id: str, feed: AnswerFeed) -> None:
-        """Pass the answers of a run on to the followers of its goal, as long as the run keeps its feed."""
+        """Pass the answers of a run to the followers of its goal, as long as the run keeps its feed."""
         self._feeds[goal_id] = feed
-        feed.listen(lambda piece: self._tell(goal_id, piece))
+        feed.listen(lambda piece: self._notify(goal_id, piece))
 
     @contextmanager
     def followed(self, goal_id: str, subscription: "Subscription") -> Iterator[PendingAnswer]:
-        """Pass the answers of a goal on to a subscription until the end of the block."""
+        """Pass the answers of a goal to a subscription until the end of the block."""
         subscription.answer = PendingAnswer(lambda: self._partial(goal_id))
         followers = self._followers.setdefault(goal_id, set())
         followers.add(subscription)
@@ -118,6 +118,6 @@ class LiveAnswers:
         feed = self._feeds.get(goal_id)
         return () if feed is None else feed.partial()
 
-    def _tell(self, goal_id: str, piece: AnswerDelta | AnswerReset) -> None:
+    def _notify(self, goal_id: str, piece: AnswerDelta | AnswerReset) -> None:
         for subscription in self._followers.get(goal_id, ()):
             subscription.report_answer(piece)

@@ -181,7 +181,7 @@ class ChangeFeed:
         elif events:
             if goal_id in self._tails:
                 self._tails[goal_id].push(events)
-            self._tell(goal_id, events[-1].seq)
+            self._notify(goal_id, events[-1].seq)
         else:
             for subscription in self._of_goal.get(goal_id, ()):
                 subscription.miss()
@@ -222,7 +222,7 @@ class ChangeFeed:
         for goal_id, seq in changed.goals.items():
             if goal_id in self._tails:
                 self._tails[goal_id].note(seq)
-            self._tell(goal_id, seq)
+            self._notify(goal_id, seq)
 
     def _fail(self, error: PerdureError) -> None:
         self._failures += 1
@@ -231,12 +231,12 @@ class ChangeFeed:
             self.failure = error
             self.wake_all()
 
-    def _tell(self, goal_id: str, seq: int) -> None:
+    def _notify(self, goal_id: str, seq: int) -> None:
         """Publish an event, unless it was published before."""
         if self._seen.get(goal_id, 0) >= seq:
             return
         self._seen[goal_id] = seq
         for subscription in (*self._of_all, *self._of_goal.get(goal_id, ())):
-            subscription.tell(goal_id)
+            subscription.add(goal_id)
         while len(self._seen) > _MAX_SEEN:
             del self._seen[next(iter(self._seen))]

@@ -23,7 +23,7 @@ class Subscription:
         self.has_missed = False
         """Whether changes may be missing: there were too many, or the store was restored."""
         self._goals: dict[str, None] = {}
-        self._has_come = asyncio.Event()
+        self._has_changes = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._is_woken = self._is_over = False
 
@@ -34,12 +34,12 @@ class Subscription:
             self._notify()
 
     def report_answer(self, piece: AnswerDelta | AnswerReset) -> None:
-        """Note a piece of an answer, for a subscriber that wants it."""
+        """Add a part of an answer, for a subscriber with answers."""
         if self.answer is not None:
             self.answer.put(piece)
             self._notify()
 
-    def tell(self, goal_id: str) -> None:
+    def add(self, goal_id: str) -> None:
         """Add a changed goal."""
         if len(self._goals) < MAX_PENDING or goal_id in self._goals:
             self._goals[goal_id] = None
@@ -53,18 +53,18 @@ class Subscription:
         self.wake()
 
     def end(self) -> None:
-        """Let `wait` raise from now on, because the home is closed."""
+        """Make `wait` raise from now on, because the home is closed."""
         self._is_over = True
         self.wake()
 
     def wake(self) -> None:
-        """Let `wait` return although nothing has changed."""
+        """Make `wait` return although nothing has changed."""
         self._is_woken = True
         self._notify()
 
     def _notify(self) -> None:
         with contextlib.suppress(RuntimeError):  # the event loop of the subscriber is closed
-            self._loop.call_soon_threadsafe(self._has_come.set)
+            self._loop.call_soon_threadsafe(self._has_changes.set)
 
     async def wait(self, timeout_s: float) -> list[str]:
         """Wait for changes, and return the changed goals.
@@ -76,8 +76,8 @@ class Subscription:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while not (self._goals or self.progress or self.answer or self._is_woken or self._is_over):
-                    await self._has_come.wait()
-                    self._has_come.clear()
+                    await self._has_changes.wait()
+                    self._has_changes.clear()
         self._is_woken = False
         if self._is_over:
             raise Unavailable("These goals are of a home that is closed. Use them inside its `async with` block.")

@@ -45,8 +45,8 @@ class GoalLists(GoalReader):
 
     async def _matching(self, query: GoalQuery, limit: int, before: str | None) -> Sequence[GoalView]:
         """Return the goals of a query; filters that need more than a row are applied page by page."""
-        is_whole = query.shown is None and query.flow_at is None
-        size = limit if is_whole else max(limit, _PAGE)
+        needs_only_rows = query.shown is None and query.flow_at is None
+        size = limit if needs_only_rows else max(limit, _PAGE)
         found: list[GoalView] = []
         while page := await self._store.list_goals(where=query.where, limit=size, before=before):
             for goal in await self.views_of(page):

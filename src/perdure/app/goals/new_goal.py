@@ -67,7 +67,7 @@ class NewGoal:
         if mind.kind == "flow":
             return _difference_of_flows(was, mind, has_name=self.flow is not None and self.flow.has_own_name)
         if mind.kind == "model" and (was != mind or begun.bot != self.bot):
-            return "which is of another bot or model, or a conversation where this is none"
+            return "which has another bot or model, or differs in whether it is a conversation"
         if was.plan != mind.plan:
             return f"which has another plan: {_first_other_line(was.plan or '', mind.plan or '')}"
         if begun.text != self.text:
@@ -109,15 +109,15 @@ def _shown(value: object) -> str:
 
 
 def _called_with(mind: MindSpec) -> object:
-    given = mind.args or {}
-    return given.get("kwargs") or given.get("args")
+    arguments = mind.args or {}
+    return arguments.get("kwargs") or arguments.get("args")
 
 
-def _first_other_line(was: str, wanted: str) -> str:
+def _first_other_line(was: str, new: str) -> str:
     """Describe the first line in which two texts differ."""
-    pairs = zip_longest(was.split("\n"), wanted.split("\n"))
-    line, (old, new) = next(pair for pair in enumerate(pairs, 1) if pair[1][0] != pair[1][1])
-    then, now = ("missing" if text is None else _shown(text) for text in (old, new))
+    pairs = zip_longest(was.split("\n"), new.split("\n"))
+    line, (old_line, new_line) = next(pair for pair in enumerate(pairs, 1) if pair[1][0] != pair[1][1])
+    then, now = ("missing" if text is None else _shown(text) for text in (old_line, new_line))
     return f"line {line} was {then}, and is {now} now"
 
 
@@ -187,8 +187,8 @@ def of_plan(path: Path) -> NewGoal:
     try:
         text = plan_text(read_input_file(path, MAX_BYTES + 1), str(path))
     except OSError as error:
-        found = from_os_error(f"{path} cannot be read", error)
-        raise (found if isinstance(found, Unavailable) else NotFound(found.detail)) from error
+        failure = from_os_error(f"{path} cannot be read", error)
+        raise (failure if isinstance(failure, Unavailable) else NotFound(failure.detail)) from error
     return of_plan_text(text, str(path))
 
 
@@ -214,9 +214,9 @@ def of_flow(flow: Flow[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Ne
     except TypeError as error:
         raise Invalid(f"{flow.name} cannot be called like that: {error}.") from None
     args, kwargs = list(bound.args[1:]), bound.kwargs
-    given = arguments_to_json(flow.name, flow.fn, args, kwargs, is_given_goal=True)
-    require_readable(flow.fn, args, kwargs, given)
-    said = ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())])
+    stored = arguments_to_json(flow.name, flow.fn, args, kwargs, is_given_goal=True)
+    require_readable(flow.fn, args, kwargs, stored)
+    shown_arguments = ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())])
     script = script_call(sys.argv[1:]) if flow.is_of_script else {}
-    spec = MindSpec("flow", flow=flow.name, at=flow.path, args={**given, **script}, cleanup=flow.cleanup or None)
-    return NewGoal(f"{flow.name}({said})"[:_LONGEST], spec, Path.cwd(), flow=flow)
+    spec = MindSpec("flow", flow=flow.name, at=flow.path, args={**stored, **script}, cleanup=flow.cleanup or None)
+    return NewGoal(f"{flow.name}({shown_arguments})"[:_LONGEST], spec, Path.cwd(), flow=flow)

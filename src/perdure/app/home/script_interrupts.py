@@ -24,13 +24,13 @@ class Interrupted:
 
     goal_id: str
     begun: GoalBegun
-    is_found_again: bool
-    """Whether the same call finds this goal again: it has a key, or it was resumed by its id."""
-    cut_off: tuple[str, ...] = ()
+    resumes_by_call: bool
+    """Whether repeating the call resumes this goal: it has a key, or the call named its id."""
+    interrupted_steps: tuple[str, ...] = ()
     """The steps whose `once` calls were running: their outcomes are unknown."""
 
 
-def cut_off_steps(state: GoalState) -> tuple[str, ...]:
+def steps_cut_off(state: GoalState) -> tuple[str, ...]:
     """Return the steps whose `once` calls have no outcome, of a goal that no longer runs here."""
     running = [each.call for each in state.open_calls.values() if each.runs]
     return tuple(call.step for call in running if isinstance(call, ToolCall) and call.effect == "once")
@@ -38,31 +38,31 @@ def cut_off_steps(state: GoalState) -> tuple[str, ...]:
 
 def resume_lines(goals: Sequence[Interrupted], home: Path | None = None) -> Sequence[str]:
     """Return the lines that say how to resume goals, with the home if it is not the default one."""
-    where = [] if home is None else ["--home", str(home)]
-    commands = list(dict.fromkeys(_command(goal, where) for goal in goals))
+    home_option = [] if home is None else ["--home", str(home)]
+    commands = list(dict.fromkeys(_command(goal, home_option) for goal in goals))
     if not commands:
         return []
     left = len(commands) - _MOST_SHOWN
-    more = [f"  and {left} more: {shlex.join(['perdure', 'goal', 'list', *where])}"] if left > 0 else []
-    return [_said(goals), *(f"  {command}" for command in commands[:_MOST_SHOWN]), *more]
+    more = [f"  and {left} more: {shlex.join(['perdure', 'goal', 'list', *home_option])}"] if left > 0 else []
+    return [_summary_line(goals), *(f"  {command}" for command in commands[:_MOST_SHOWN]), *more]
 
 
-def _said(goals: Sequence[Interrupted]) -> str:
-    cut_off = [step for goal in goals for step in goal.cut_off]
-    if not cut_off:
+def _summary_line(goals: Sequence[Interrupted]) -> str:
+    interrupted_steps = [step for goal in goals for step in goal.interrupted_steps]
+    if not interrupted_steps:
         return "Interrupted. Recorded steps are kept. To resume:"
-    left = len(cut_off) - _MOST_SHOWN
-    steps = ", ".join(cut_off[:_MOST_SHOWN]) + (f" and {left} more" if left > 0 else "")
-    unknown = "was running: its outcome is" if len(cut_off) == 1 else "were running: their outcomes are"
+    left = len(interrupted_steps) - _MOST_SHOWN
+    steps = ", ".join(interrupted_steps[:_MOST_SHOWN]) + (f" and {left} more" if left > 0 else "")
+    unknown = "was running: its outcome is" if len(interrupted_steps) == 1 else "were running: their outcomes are"
     return f"Interrupted. {steps} {unknown} unknown. On resume the check of the step decides, or you do. To resume:"
 
 
-def _command(goal: Interrupted, where: Sequence[str]) -> str:
+def _command(goal: Interrupted, home_option: Sequence[str]) -> str:
     from perdure.minds.flow.scripts import command_here, is_of_script
 
     if not is_of_script(goal.begun.mind):
-        return shlex.join(["perdure", "goal", "resume", goal.goal_id, *where])
-    if goal.is_found_again:
+        return shlex.join(["perdure", "goal", "resume", goal.goal_id, *home_option])
+    if goal.resumes_by_call:
         return command_here(goal.begun)
     return (
         f"await p.goals.resume({goal.goal_id!r})  # in the script: without a key, running it again starts another goal"
@@ -90,8 +90,8 @@ def _main_task() -> "asyncio.Task[Any] | None":
     handler = signal.getsignal(signal.SIGINT)
     is_of_runner = isinstance(getattr(getattr(handler, "func", None), "__self__", None), asyncio.Runner)
     is_here = threading.current_thread() is threading.main_thread()
-    found: asyncio.Task[Any] | None = getattr(handler, "keywords", {}).get("main_task")
-    return found if is_of_runner and is_here else None
+    main_task: asyncio.Task[Any] | None = getattr(handler, "keywords", {}).get("main_task")
+    return main_task if is_of_runner and is_here else None
 
 
 def _print_instead(
@@ -110,10 +110,10 @@ def _print_instead(
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         is_same = error in seen or any(each in _chain(error) for each in seen)
-        said = lines() if isinstance(error, KeyboardInterrupt) and is_same else []
-        if said:
+        printed = lines() if isinstance(error, KeyboardInterrupt) and is_same else []
+        if printed:
             first = "\n" if sys.stderr.isatty() else ""  # the terminal has shown ^C
-            sys.stderr.write(first + "".join(f"{line}\n" for line in said))
+            sys.stderr.write(first + "".join(f"{line}\n" for line in printed))
         else:
             before(kind, error, trace)
 
@@ -124,8 +124,8 @@ def _print_instead(
 
 def _chain(error: BaseException | None) -> list[BaseException]:
     """Return an exception with its chain of causes and contexts."""
-    found: list[BaseException] = []
-    while error is not None and error not in found:
-        found.append(error)
+    chain: list[BaseException] = []
+    while error is not None and error not in chain:
+        chain.append(error)
         error = error.__cause__ or error.__context__
-    return found
+    return chain

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from perdure.app.goals.arguments.limits import raised
 from perdure.app.goals.arguments.run_options import Reopening, RunOptions, Tell, Watch
-from perdure.app.home.script_interrupts import Interrupted, cut_off_steps
+from perdure.app.home.script_interrupts import Interrupted, steps_cut_off
 from perdure.app.home.system import SystemIds, WorkerIdentity
 from perdure.app.home.workdirs import existing_workdir, own_workdir
 from perdure.app.wire.goal_view import GoalView
@@ -338,9 +338,11 @@ class Runner:
             yield
         except (asyncio.CancelledError, KeyboardInterrupt):
             if journal.is_stored:
-                is_found_again = is_resumed or journal.start_key is not None
-                begun, cut_off = journal.state.begun, cut_off_steps(journal.state)
-                self.interrupted[journal.goal_id] = Interrupted(journal.goal_id, begun, is_found_again, cut_off)
+                resumes_by_call = is_resumed or journal.start_key is not None
+                begun, interrupted_steps = journal.state.begun, steps_cut_off(journal.state)
+                self.interrupted[journal.goal_id] = Interrupted(
+                    journal.goal_id, begun, resumes_by_call, interrupted_steps
+                )
             raise
 
     async def _hold(self, journal: Journal) -> bool:

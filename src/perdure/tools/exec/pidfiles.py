@@ -1,4 +1,4 @@
-"""Notes the process of a call in a file, so that another process of the home can end it if the worker dies.
+"""Records the process of a call in a file, so that another process of the home can end it if the worker dies.
 
 A note belongs to a home: a copy of a home has copies of its notes, and must not end processes of the original.
 """
@@ -55,7 +55,7 @@ def write_note(path: Path, note: Note) -> None:
     try:
         home = {"home_id": note.home.id, "home": note.home.path} if note.home else {}
         content = orjson.dumps({**asdict(note.identity), **home})
-        with os.fdopen(_opened(path), "wb") as file:
+        with os.fdopen(_open(path), "wb") as file:
             file.write(content)
     except (PerdureError, OSError) as error:
         raise Unavailable(f"{path} cannot be written, so the program was not started: {error}.") from error
@@ -93,7 +93,7 @@ def _home_in(content: dict[str, object]) -> Home | None:
 
 
 class Folders:
-    """The folders of notes. Each is kept for the next call of its goal; empty ones are removed with this object."""
+    """The folders of notes. A folder is kept for the next call of its goal; empty ones are removed with this object."""
 
     def __init__(self) -> None:
         self._used: set[Path] = set()
@@ -113,7 +113,7 @@ def _remove_empty(folders: set[Path]) -> None:
     folders.clear()
 
 
-def _opened(path: Path) -> int:
+def _open(path: Path) -> int:
     """Open a note for writing, and create its folder for the first note of a goal."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     with suppress(FileNotFoundError):

@@ -31,7 +31,7 @@ class ChildRetries:
         self._runner = runner
 
     async def reopen_failed(self, state: GoalState, again: Reopening) -> None:
-        """Reopen the failed children that a failed goal has ended by, and theirs, before the goal itself.
+        """Reopen the children whose failure ended a failed goal, and their failed children, before the goal itself.
 
         Raises: NotRetried, which names the child, when one cannot be retried; nothing is reopened then. Damaged.
         """
@@ -74,7 +74,7 @@ class ChildRetries:
             raise NotRetried(what, goal_id, error.before) from error
         except NotFound as error:
             raise NotRetried(
-                f"{parent_id} cannot be retried, because its child is gone: {error.detail}", goal_id
+                f"{parent_id} cannot be retried, because its child does not exist: {error.detail}", goal_id
             ) from error
         return child
 

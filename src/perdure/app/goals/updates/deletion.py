@@ -31,7 +31,7 @@ class GoalDeletion:
 
         Raises: Conflict when the goal or a child has not finished or has a fork, or its parent has not finished.
         """
-        if not goal.is_final and not await self._is_given_up(goal):
+        if not goal.is_final and not await self._is_unrecoverable(goal):
             raise await self._refusal(goal)
         await self._require_parent_finished(goal)
         return await self._tree(goal)
@@ -48,15 +48,15 @@ class GoalDeletion:
         forks = await self._store.list_goals(where=GoalFilter(forked_from=goal.id), limit=1)
         if forks:
             raise has_fork(goal.id, forks[0].goal_id)
-        found: list[GoalView] = []
+        goals: list[GoalView] = []
         for child in await self._goals.children_of(goal.id):
-            if not child.is_final and not await self._is_given_up(child):
+            if not child.is_final and not await self._is_unrecoverable(child):
                 raise has_unfinished_child(goal.id, child.id)
-            found += await self._tree(child)
-        return [*found, goal]
+            goals += await self._tree(child)
+        return [*goals, goal]
 
-    async def _is_given_up(self, goal: GoalView) -> bool:
-        """Return whether an unfinished goal may be deleted: no worker runs it, and none could."""
+    async def _is_unrecoverable(self, goal: GoalView) -> bool:
+        """Return whether an unfinished goal may be deleted: no worker runs it, and none can, because it is damaged."""
         return self._is_forced and not goal.is_running and await self._is_damaged(goal)
 
     async def _is_damaged(self, goal: GoalView) -> bool:

@@ -24,7 +24,7 @@ from perdure.interfaces.cli.remote.opened import goals_of
 from perdure.interfaces.cli.remote.ports.goals import GoalPorts
 
 _MOST_DIGITS = 9
-"""The maximum number of digits of a typed number; no history is longer."""
+"""The maximum number of digits of --at; no history has that many events."""
 
 
 class _Place(TypedDict):
@@ -100,28 +100,30 @@ async def fork(  # noqa: PLR0913 (one parameter for each option)
     if --repeat names it. A cancelled goal that has run its cleanup is forked
     only if --repeat names the steps of the cleanup.
     """
-    place, again = _place(before, after, at), list[str]()
+    place, repeated_steps = _place(before, after, at), list[str]()
 
     async def act(goals: GoalPorts) -> GoalView:
-        made = await goals.steering.fork(goal, **place, repeat=repeat or (), take_key=take_key, policy=policy)
-        if made.summary.forked_from is not None:
-            again.extend(await read_done_after(goals.reader.history, goal, made.summary.forked_from.seq))
-        if again and not options.json:
-            print(wrapped_for(_repeated_line(goal, again), sys.stderr), file=sys.stderr)
+        new_goal = await goals.steering.fork(goal, **place, repeat=repeat or (), take_key=take_key, policy=policy)
+        if new_goal.summary.forked_from is not None:
+            repeated_steps.extend(await read_done_after(goals.reader.history, goal, new_goal.summary.forked_from.seq))
+        if repeated_steps and not options.json:
+            print(wrapped_for(_repeated_line(goal, repeated_steps), sys.stderr), file=sys.stderr)
         if resume and not options.json:
-            for line in _voided_lines(await goals.reader.history(made.id)):
+            for line in _voided_lines(await goals.reader.history(new_goal.id)):
                 print(wrapped_for(line, sys.stderr), file=sys.stderr)
-        return made
+        return new_goal
 
     if resume:
         return await record_decision(options, goal, act, is_resumed=True)
     async with goals_of(options) as goals:
-        made = await goals.reader.look_into(await act(goals))
-        history = await goals.reader.history(made.id)
+        new_goal = await goals.reader.look_into(await act(goals))
+        history = await goals.reader.history(new_goal.id)
     state = fold(history)
-    taken = [f"It has the start key of {goal}."] if take_key else []
-    data = made.wire() | {"voided": list(state.begun.voided), "done_again": again}
-    return CommandResult(data, [_forked_line(made), *_voided_lines(history), *taken, *next_lines(options, made)])
+    key_lines = [f"It has the start key of {goal}."] if take_key else []
+    data = new_goal.wire() | {"voided": list(state.begun.voided), "done_again": repeated_steps}
+    return CommandResult(
+        data, [_forked_line(new_goal), *_voided_lines(history), *key_lines, *next_lines(options, new_goal)]
+    )
 
 
 def _forked_line(fork: GoalView) -> str:
@@ -167,8 +169,8 @@ async def diff(
     Times and durations are not compared.
     """
     async with open_home(options.settings(), debug=options.verbose) as p:
-        found = [await p.goals.find(name) for name in (goal, other)]
-        left, right = [view.summary.goal_id for view in found]
+        views = [await p.goals.find(name) for name in (goal, other)]
+        left, right = [view.summary.goal_id for view in views]
         parted = await p.goals.compare(left, right)
     is_same = not (parted.left or parted.right)
     data = {
@@ -181,9 +183,9 @@ async def diff(
     if is_same:
         return CommandResult(data, [f"{left} and {right} have the same {events}."])
     upto = f"are the same up to event {parted.common}" if parted.common else "differ from the first event"
-    said = [f"{left} and {right} {upto}.", *_origin_lines(found)]
+    lines = [f"{left} and {right} {upto}.", *_origin_lines(views)]
     return CommandResult(
-        data, [*said, _side_by_side(left, parted.left, right, parted.right), *_more(parted)], exit_code=1
+        data, [*lines, _side_by_side(left, parted.left, right, parted.right), *_more(parted)], exit_code=1
     )
 
 
@@ -199,7 +201,7 @@ def _side_by_side(left: str, lefts: Sequence[Event], right: str, rights: Sequenc
 
 def _event_rows(events: Sequence[Event]) -> list[tuple[str, str]]:
     """Return seq and description of events; the `goal` event of a fork is omitted."""
-    return [(str(event.seq), _about(event)) for event in events if event.seq == 1 or event.type != "goal"][:_SHOWN]
+    return [(str(event.seq), _describe(event)) for event in events if event.seq == 1 or event.type != "goal"][:_SHOWN]
 
 
 def _more(parted: Parted) -> list[str]:
@@ -207,17 +209,17 @@ def _more(parted: Parted) -> list[str]:
     return [f"{left_out} more events; --json prints all."] if left_out > 0 else []
 
 
-def _about(event: Event) -> str:
+def _describe(event: Event) -> str:
     """Return a short description of an event."""
     content = event.content()
-    named = next((str(content[name]) for name in ("call_id", "name", "reason", "text") if content.get(name)), "")
+    subject = next((str(content[name]) for name in ("call_id", "name", "reason", "text") if content.get(name)), "")
     kind = content.get("kind") or content.get("decision") or event.type
-    found = next((content[name] for name in _TELLING if content.get(name) is not None), None)
-    text = f"{kind} {named}" + ("" if found is None else f": {json.dumps(found, ensure_ascii=False)}")
+    detail = next((content[name] for name in _SHOWN_FIELDS if content.get(name) is not None), None)
+    text = f"{kind} {subject}" + ("" if detail is None else f": {json.dumps(detail, ensure_ascii=False)}")
     return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
 
 
-_TELLING = (
+_SHOWN_FIELDS = (
     "error",
     "output",
     "again",

@@ -38,7 +38,7 @@ class InPlace:
         self._ui = ui
         self._goals = goals
         self._run_options = run_options
-        self._left: set[str] = set()
+        self._undecided: set[str] = set()
         """The calls that the person left undecided."""
 
     async def run(self, result: RunResult) -> RunResult:
@@ -57,12 +57,12 @@ class InPlace:
 
     def _offers(self, state: GoalState) -> list[Offer]:
         calls = sorted(state.open_calls.values(), key=lambda call: call.seq)
-        offers = [offer_of(call) for call in calls if call.call.call_id not in self._left]
+        offers = [offer_of(call) for call in calls if call.call.call_id not in self._undecided]
         return [self._without_repetition(offer) for offer in offers if offer is not None]
 
     def _without_repetition(self, offer: Offer) -> Offer:
         """Return the offer without the reason of an unknown outcome if the reason was already printed."""
-        return replace(offer, why="") if self._ui.has_said_why(offer.call_id) else offer
+        return replace(offer, why="") if self._ui.has_printed_reason(offer.call_id) else offer
 
     async def _is_settled(self, state: GoalState, offer: Offer) -> bool:
         """Ask one question and record the answer; return whether the call is settled now, here or elsewhere."""
@@ -72,7 +72,7 @@ class InPlace:
             if chosen is None:
                 return True
             if chosen.kind is None:
-                self._left.add(offer.call_id)
+                self._undecided.add(offer.call_id)
                 return False
             try:
                 await self._goals.decide(state.goal_id, chosen.kind, call_id=offer.call_id, value=chosen.value, key=key)
@@ -96,11 +96,11 @@ class InPlace:
             try:
                 await asyncio.wait({asking, settled}, return_when=asyncio.FIRST_COMPLETED)
                 is_answered = asking.done()
-                happened = "" if is_answered else settled.result()
+                description = "" if is_answered else settled.result()
             finally:  # the question is erased before anything else is shown
                 await end_tasks({asking, settled})
             if not is_answered:
-                self._ui.say(happened)
+                self._ui.say(description)
                 return None
             chosen = asking.result()
             if chosen is None:
@@ -120,20 +120,20 @@ class InPlace:
                 except Unavailable as error:
                     log.warning("reading %s failed: %s", state.goal_id, error.detail)
                 if call_id not in state.open_calls or state.termination is not None:
-                    return _what_happened(state, call_id)
+                    return _describe_settlement(state, call_id)
                 may_have_changed = bool(await changes.wait(_DEADLINE_S)) or changes.has_missed
 
     async def _continue(self, goal_id: str) -> RunResult:
         """Continue the goal; while another worker runs it, wait for that worker."""
-        began_s, is_told = time.monotonic(), False
+        started_s, has_reported = time.monotonic(), False
         while True:
             try:
                 return await resume_run(self._ui.options, self._goals, goal_id, self._run_options)
             except Owned:
-                if not is_told and time.monotonic() - began_s > _SETTLE_S:
+                if not has_reported and time.monotonic() - started_s > _SETTLE_S:
                     self._ui.say("Another worker runs the goal now; waiting for it. Ctrl-C leaves it running.")
-                    is_told = True
-            await asyncio.sleep(_POLL_S if is_told else _PAUSE_S)
+                    has_reported = True
+            await asyncio.sleep(_POLL_S if has_reported else _PAUSE_S)
 
 
 async def _ask(offer: Offer) -> Option | None:
@@ -144,7 +144,7 @@ async def _ask(offer: Offer) -> Option | None:
         return None
 
 
-def _what_happened(state: GoalState, call_id: str) -> str:
+def _describe_settlement(state: GoalState, call_id: str) -> str:
     """Describe how a call was settled elsewhere."""
     if state.termination is not None:
         return f"The goal was ended elsewhere: {state.termination.reason}."

@@ -116,7 +116,7 @@ class RunUi:
         waits = result.outcome == "waiting" and result.state.waiting_for == "person"
         return waits and is_there and not self.interrupts.count
 
-    def has_said_why(self, call_id: str) -> bool:
+    def has_printed_reason(self, call_id: str) -> bool:
         """Return whether the reason of a call's unknown outcome was already printed."""
         return call_id in self._said_unknown
 
