@@ -147,20 +147,35 @@ async def printed(goal: Goal) -> None:
     await goal.step(Path("paper").read_text)
 
 
-def test_a_flow_of_a_script_is_reopened_and_the_script_named(
-    perdure: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def failed_of_script(home: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Let the flow of a script fail, and return its goal; the script is not loaded afterwards."""
     path = "__main__:printed"
 
     async def fail() -> str:
         new = of_flow(printed, [], {})
         mind = replace(new.mind, at=path, args={**new.mind.args, "script": "/srv/print.py"})
-        async with Perdure.open(tmp_path / "home") as p:
+        async with Perdure.open(home) as p:
             return (await p.goals.begin(replace(new, mind=mind))).state.goal_id
 
     monkeypatch.setitem(registry._FLOWS, path, printed)
     goal = asyncio.run(fail())
     monkeypatch.delitem(registry._FLOWS, path)
+    return goal
+
+
+def test_a_bulk_retry_of_a_flow_of_a_script_says_that_it_was_not_run(
+    perdure: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goal = failed_of_script(tmp_path / "home", monkeypatch)
+    assert perdure("goal", "retry", "--status", "failed", "--yes") == 0
+    how = f"interrupted; `perdure goal show {goal}` prints what resumes it"
+    assert perdure.out == f"1 goal retried: 1 interrupted.\n  {goal}  {how}\n"
+
+
+def test_a_flow_of_a_script_is_reopened_and_the_script_named(
+    perdure: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goal = failed_of_script(tmp_path / "home", monkeypatch)
     assert perdure("goal", "retry", goal) == 0
     resumed = f"`await p.goals.resume('{goal}')` in the script resumes this one."
     assert perdure.out.endswith(f"the script starts another goal. {resumed}\n  python /srv/print.py\n")

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -147,7 +148,8 @@ def _report(verb: Verb, groups: _Groups) -> Iterator[str]:
     refused = groups["refused"]
     changed = {group: each for group, each in groups.items() if group != "refused" and each}
     if changed:
-        counts = ", ".join(f"{len(each)} {_REPORTED.get(group, group)}" for group, each in changed.items())
+        statuses = Counter(each["status"] for entries in changed.values() for each in entries)
+        counts = ", ".join(f"{number} {_REPORTED.get(status, status)}" for status, number in statuses.items())
         total = f"{_count(sum(map(len, changed.values())))} {verb.done}"
         yield f"{total}: {counts}." if verb.is_run else f"{total}."
     for group in ("waiting", "failed"):
@@ -209,9 +211,11 @@ async def _apply_to_each(goals: Goals, verb: Verb, selected: Sequence[GoalView])
 
 
 def _detail(goal: GoalView) -> str | None:
-    """Return why a goal failed or what it waits for; None for a goal that is done."""
+    """Return why a goal failed, what it waits for, or what resumes it; None for a goal that is done."""
     if goal.status == "done":
         return None
+    if goal.status == "interrupted":  # the flow of a script is reopened, and run by the script
+        return f"interrupted; `perdure goal show {goal.id}` prints what resumes it"
     return goal.detail or goal.reason or status_of(goal, time.time_ns() // 1000)
 
 
