@@ -37,6 +37,12 @@ async def napping(goal: Goal) -> str:
     return "rested"
 
 
+@flow
+async def versioned(goal: Goal) -> str:
+    await goal.version("sign", 2)
+    return str(await goal.ask("Go?"))
+
+
 @pytest.fixture
 async def p(tmp_path: Path, migrated_sqlite: str) -> AsyncIterator[Perdure]:
     database = shutil.copy(migrated_sqlite, tmp_path / "perdure.db")
@@ -159,3 +165,12 @@ async def test_a_goal_says_when_it_is_due_and_that_it_is_overdue(p: Perdure, tmp
     done = await p.goals.resume(goal.id)
     ended = await found(p, done.id)
     assert (ended.wire()["due_at"], ended.is_overdue(due_us)) == (None, False)
+
+
+async def test_a_goal_that_asks_a_person_after_it_recorded_a_version_is_not_due(p: Perdure) -> None:
+    async with parking(p) as goals:
+        waiting = await goals.begin(of_flow(versioned, [], {}))
+    assert waiting.outcome == "waiting"
+    assert await p.goals.due() == []
+    summary = (await found(p, waiting.state.goal_id)).summary
+    assert (summary.waiting_for, summary.due_us) == ("person", None)
