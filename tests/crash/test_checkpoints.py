@@ -54,7 +54,7 @@ async def test_checkpoints_all_the_time_neither_lose_nor_damage_what_several_pro
     ours, theirs = children.context().Pipe(duplex=False)
     is_over = children.context().Event()
     disturber = children.start(checkpoint_until, path, is_over)
-    writers = [children.start(write_goals, home, torture_size(small=6), theirs) for _ in range(WRITERS)]
+    writers = [children.start(write_goals, home, torture_size(small=3), theirs) for _ in range(WRITERS)]
     theirs.close()
     told = set(rest_of(ours))
     assert [children.end_of(writer) for writer in writers] == [0] * WRITERS

@@ -110,10 +110,10 @@ def turn_of(state: BuilderState) -> Any:
 
 @pytest.mark.torture
 def test_no_turn_of_an_interview_is_lost_by_kills(database_url: str, tmp_path: Path) -> None:
-    """100 kills for each of the two databases."""
+    """40 kills for each of the two databases; `make torture` has more."""
     oracle = Oracle(tmp_path / "home", database_url)
     asyncio.run(made(database_url))
-    rounds = torture_size(small=100)
+    rounds = torture_size(small=40)
     while oracle.killed < rounds:
         oracle.kill_one()
     assert oracle.turns > rounds / 4, f"seed {oracle.seed}"
