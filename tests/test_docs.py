@@ -28,6 +28,7 @@ from tests.interfaces.cli.on_terminal import DOWN, ENTER, Program
 from tests.memory.repositories import GitRepository
 
 ROOT = Path(__file__).parent.parent
+CONFIRMATION = "src/perdure/interfaces/cli/forge/prompts.py"
 DOCS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
@@ -324,23 +325,32 @@ def test_the_bot_of_the_tutorial_is_changed_as_it_says(folder: Path, capsys: pyt
         assert told.split() == output.split()
 
 
-def said_in_the_recording(page: str) -> list[str]:
-    """The lines that a frame shows of questions and options, without the pointer."""
-    shown = "\n".join(blocks(page, "console"))
-    return [line.strip(" »") for line in shown.splitlines() if line.startswith((" » ", "   ")) and "★" not in line]
-
-
 def test_the_recording_of_the_wizard_shows_what_is_asked_today(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (folder / "answers.json").write_text(json.dumps([{"free_text": "Ada"}, {"option_index": 0}, {"option_index": 0}]))
     page = (ROOT / "docs/wizard.md").read_text()
-    assert run(["new", "I want a coding assistant", "--answers", "answers.json"]) == 2
-    asked, *options = capsys.readouterr().err.splitlines()
-    assert "Pending question: How should it speak?" in asked
-    for option in options:
-        _, label, why = option.strip().split(": ", 2)
-        assert any(line.split("  ")[0] == label and line.endswith(why) for line in said_in_the_recording(page)), option
+    shown = " ".join(re.sub(r"»|\[[ x]\]", " ", "\n".join(blocks(page, "console"))).split())
+    given: list[dict[str, object]] = [
+        {"free_text": "Ada"},
+        {"option_index": 0},
+        {"option_index": 0},
+        {"option_index": 1},
+        {"option_indexes": [0, 1]},
+        {"option_index": 0},
+        {"option_index": 0},
+    ]
+    for number in range(len(given)):
+        (folder / "answers.json").write_text(json.dumps(given[:number]))
+        assert run(["new", "I want a coding assistant", "--answers", "answers.json", "--json"]) == 2
+        turn = json.loads(capsys.readouterr().out)["current"]["turn"]
+        assert turn["question"] in shown
+        for option in turn["options"]:
+            assert f"{option['label']} {option['description']}" in shown
+        if turn["question"] == "What should it do most of the time?":
+            assert turn["help"] in shown, "? explains it"
+    choices = re.findall(r"Choice\(\"(\w+)\", \"(\w+)\"\)", (ROOT / CONFIRMATION).read_text())
+    assert choices, "the confirmation at the end is asked there"
+    assert all(f"{label} {why}" in shown for label, why in choices)
 
 
 def test_the_plan_of_the_how_to_is_a_plan() -> None:
