@@ -51,3 +51,20 @@ def test_a_command_at_the_end_of_an_error_has_a_line_of_its_own_on_a_terminal(
     assert run(["run", "plan.yaml"]) == 2
     assert screen.lines == ["perdure: plan.yaml is a file. To run it as a plan:", "  perdure run --plan plan.yaml"]
     assert command_below("Stop it: perdure serve runs. Then wait.") == "Stop it: perdure serve runs. Then wait."
+
+
+@pytest.mark.parametrize(
+    ("said", "command"),
+    [
+        (
+            "It is missing. Run: /opt/my/bin/python3 -m pip install 'x[y]>=3.2'",
+            "/opt/my/bin/python3 -m pip install 'x[y]>=3.2'",
+        ),
+        ("It is missing. Run: uv pip install --python /p x", "uv pip install --python /p x"),
+        ("It needs a key. Run `perdure model login openai`.", "perdure model login openai"),
+    ],
+)
+def test_what_installs_or_connects_can_be_copied_too(said: str, command: str) -> None:
+    shown = command_below(said)
+    assert shown.split("\n") == [said.partition(" Run")[0] + " Run:", f"  {command}"]
+    assert wrapped_for(shown, Screen()).split("\n")[1] == f"  {command}"

@@ -15,8 +15,10 @@ _BIDI = (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C)
 _HIDDEN = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
 _HIDDEN |= {code: f"\\u{code:04x}" for code in (*_BIDI, 0x2028, 0x2029)}
 _HIDDEN |= {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
-_COMMAND = re.compile(r" +(?:\S*/)?(?:perdure|python[0-9.]*) ")
-_LAST_COMMAND = re.compile(r": ((?:\S*/)?perdure (?:(?!\. |\n).)+)\Z")
+_PROGRAM = r"(?:\S*/)?(?:perdure|python[0-9.]*|pip|uv) "
+_COMMAND = re.compile(f" +{_PROGRAM}")
+_LAST_COMMAND = re.compile(rf": ({_PROGRAM}(?:(?!\. |\n).)+)\Z")
+_LAST_QUOTED = re.compile(rf" `({_PROGRAM}[^`\n]+)`\.\Z")
 _IN_LINES = {code: shown for code, shown in _HIDDEN.items() if chr(code) not in "\n\t"}
 
 
@@ -56,7 +58,7 @@ def wrapped_for(text: str, stream: TextIO) -> str:
 
 def command_below(text: str) -> str:
     """Move a command at the end of a text to its own indented line, so that it can be copied."""
-    return _LAST_COMMAND.sub(r":\n  \1", text)
+    return _LAST_QUOTED.sub(r":\n  \1", _LAST_COMMAND.sub(r":\n  \1", text))
 
 
 def _columns(stream: TextIO) -> int:
