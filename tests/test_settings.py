@@ -184,7 +184,7 @@ def test_a_config_file_in_the_current_folder_is_not_read(
             'zzz = "x"',
             "there is no setting 'zzz'. Known are: database_url, memory_state_dir, park_after_s, flows, imports,"
             " wake_cli_goals, goals.keep_days, goals.cancel_grace_s, model.default, model.fallbacks, chat.bot,"
-            " policy.preset, policy.rules, memory.",
+            " policy.preset, policy.rules, memory, models.",
         ),
         ('home = "/elsewhere"', "there is no setting 'home'"),
         ('[database]\nurl = "x"', "there is no setting 'database'"),

@@ -387,7 +387,7 @@ def _config_values(path: Path, content: Mapping[str, object]) -> dict[str, str]:
 
 def _config_value(path: Path, key: str, value: object, known: list[str]) -> str:
     if key not in known:
-        raise Invalid(f"{path}: there is no setting {key!r}.{_did_you_mean(key, [*known, MEMORY_TABLE])}")
+        raise Invalid(f"{path}: there is no setting {key!r}.{_did_you_mean(key, [*known, MEMORY_TABLE, MODELS_TABLE])}")
     if isinstance(value, bool) and _definition(key).is_flag:
         return str(value).lower()
     if _definition(key).is_json:

@@ -88,6 +88,9 @@ def test_a_bot_is_shown_with_its_version_its_purpose_and_what_it_holds_to(perdur
     assert shown["version"] == 1
     assert shown["purpose"].startswith("You are a coding assistant.\n\nWork mainly in Python: ")
     assert len(shown["boundaries"]) == 1
+    assert perdure("new", "--reconfigure", "ada", "never guess", "--yes") == 0
+    assert perdure("bot", "show", "ada") == 0
+    assert re.search(r"^holds to .* do it after a yes; Never guess$", perdure.out, re.MULTILINE)
 
 
 def test_a_line_is_explained_by_its_question_and_answer(perdure: Terminal, ada: Path) -> None:

@@ -72,7 +72,7 @@ def _bot_rows(bot: "Bot") -> list[list[str]]:
         ["purpose", purpose_title(bot)],
         ["tone", bot["tone"]],
         ["traits", ", ".join(bot["traits"])],
-        ["holds to", "; ".join(bot["boundaries"]) or "nothing special"],
+        ["holds to", "; ".join(rule.rstrip(".") for rule in bot["boundaries"]) or "nothing special"],
         ["model", answers],
         ["skills", ", ".join(bot["skills"]) or "none"],
         ["folder", bot["folder"]],
