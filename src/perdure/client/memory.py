@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from perdure.app.wire.resources.parameters import RecordFilters, RelatedTo, require_names
 from perdure.client.connection import Connection
-from perdure.client.sending import one_step
+from perdure.client.sending import one_step, plain_step
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources.memory import (
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         AddedRecords,
         DeletedRecord,
         MemoryStatus,
+        PinnedRecords,
         RelatedMatches,
         SearchMatches,
         UpdatedRecord,
@@ -89,6 +90,10 @@ class Memory:
         query = {"limit": limit, "cursor": cursor, **_sent(filters)}
         found: SearchMatches = await self._matches("/memory/records", query)
         return found
+
+    async def pins(self, bot: str) -> "PinnedRecords":
+        """Return the records that a bot has pinned, oldest first; `assistant` is the built-in bot."""
+        return cast("PinnedRecords", await self._connection.data("GET", f"/bots/{plain_step(bot)}/pins"))
 
     async def update(self, key: str, changes: Mapping[str, Any]) -> "UpdatedRecord":
         """Store a record that supersedes the current record with a key or an id.

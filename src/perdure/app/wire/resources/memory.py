@@ -131,6 +131,14 @@ class RecordList(TypedDict):
     disabled: NotRequired[Literal[True]]
 
 
+class PinnedRecords(TypedDict):
+    """The records that a bot has in each of its prompts, oldest first, and the bytes that they have there."""
+
+    pins: list[MemoryRecord]
+    bytes: int
+    max_bytes: int
+
+
 class DeletedRecord(TypedDict):
     """The deleted record, and the number of removed lines."""
 

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from perdure.app.builder.names import require_bot_path, require_slug
 from perdure.app.builder.values import AssemblyResult
+from perdure.app.memory.pins import pins_wire
 from perdure.app.wire.resources.bots import (
     Bot,
     BotArchive,
@@ -22,6 +23,7 @@ from perdure.app.wire.resources.bots import (
     DeletedBot,
 )
 from perdure.app.wire.resources.builder import Assembly
+from perdure.app.wire.resources.memory import PinnedRecords
 from perdure.errors import Conflict, Invalid, NotFound
 from perdure.interfaces.api.dependencies import (
     BASE,
@@ -224,3 +226,12 @@ def _made(result: AssemblyResult, *, status: int = 200) -> Response:
 def _links(slug: str) -> dict[str, str]:
     here = f"{_HERE}/{slug}"
     return {"self": here, "versions": f"{here}/versions", "soul": f"{here}/files/SOUL.md"}
+
+
+@router.get("/{slug}/pins", operation_id="list_pins", response_model=Envelope[PinnedRecords])
+async def list_pins(slug: Slug, served: Served) -> Response:
+    """List the records of the memory that a bot has pinned, which are in each of its prompts.
+
+    `assistant` is the built-in bot.
+    """
+    return reply(pins_wire(await served.p.memory.pins(slug)))

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from perdure.app.memory.pins import MOST_BYTES, size_of, unpinned
+from perdure.app.memory.pins import pins_wire, unpinned
 from perdure.errors import NotFound
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import CommandResult
@@ -38,7 +38,6 @@ async def pins(
                 {**answer, "removed": remove}, [f"Unpinned {remove} for {bot}. It stays in the memory."]
             )
     lines = [line for pin in found for line in record_lines(pin)]
-    used = size_of(found)
-    total = [f"{used:,} of {MOST_BYTES:,} bytes are used."] if found else []
-    data = {"pins": found, "bytes": used, "max_bytes": MOST_BYTES}
+    data = pins_wire(found)
+    total = [f"{data['bytes']:,} of {data['max_bytes']:,} bytes are used."] if found else []
     return CommandResult(data, [*(lines or [f"{bot} has pinned nothing."]), *total])

@@ -2,12 +2,11 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 from uuid import uuid4
 
 from uuid_utils import uuid7
 
-from perdure.app.memory.pins import is_pin, source_of
 from perdure.app.wire.resources.parameters import RecordFilters, RelatedTo
 from perdure.client.memory import Memory
 from perdure.errors import Denied, PerdureError, Unavailable
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from perdure.app.wire.resources import memory as wire
 
 _PAGE = 500
-_MOST = 10_000
-"""The server lists no more records."""
 _OFF = "The memory is switched off (memory.enabled)."
 
 
@@ -61,9 +58,8 @@ class ServerRecords:
                 return {"records": records, "has_more": cursor is not None}
 
     async def pins(self, bot: str) -> Sequence[dict[str, Any]]:
-        """See RecordReader.pins. All records of the bot are read, because a query finds only those of some days."""
-        found = await self.list(limit=_MOST, source=source_of(bot))
-        return [record for record in reversed(found["records"]) if is_pin(record, bot)]
+        """See RecordReader.pins."""
+        return cast("Sequence[dict[str, Any]]", (await self._memory.pins(bot))["pins"])
 
     async def status(self) -> "wire.MemoryStatus":
         """See RecordReader.status."""
