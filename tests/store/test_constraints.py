@@ -80,7 +80,7 @@ OPTIONAL = {
     "metrics": "agent_id task_id metadata",
     "sessions": "data ended_at",
     "goals": "bot reason waiting_for workdir forked_from_id forked_from_seq start_key worker deleted_at due_at"
-    " parent_id parent_call_id flow detail",
+    " parent_id parent_call_id flow detail title messages last_text last_at",
     "events": "key",
     "builder_memory": "chosen_tone chosen_model bot_slug",
     "bots": "session_id",

@@ -288,6 +288,54 @@ async def test_goals_of_an_earlier_version_are_failed_or_cancelled_and_keep_thei
         assert await db.read(lambda tx: tx.scalar(joined)) == len(OLD_GOALS)
 
 
+def said(kind: str, content: Mapping[str, Any]) -> tuple[str, str]:
+    return kind, json.dumps(content)
+
+
+CHAT = said("goal", {"text": "One?", "mind": {"kind": "model", "chat": True}})
+TURN = {"parts": [{"kind": "thinking", "text": "hm"}, {"kind": "text", "text": "First."}]}
+OLD_TALKS: dict[str, tuple[tuple[str, int] | None, list[tuple[str, str]]]] = {
+    "talk": (
+        None,
+        [
+            CHAT,
+            said("message", {"role": "context", "text": "record", "by": "memory"}),
+            said("message", {"role": "user", "text": "One? " + "x" * 100}),
+            said("model_turn", TURN),
+            said("message", {"role": "user", "text": "Two? \ud800 \x00"}),
+            said("model_turn", {"parts": [{"kind": "tool_call", "call_id": "t2.1", "tool": "exec"}]}),
+        ],
+    ),
+    "fork": (("talk", 4), [CHAT]),
+    "run": (None, [said("goal", {"mind": {"kind": "model"}}), said("message", {"role": "user", "text": "Do it."})]),
+    "damaged": (None, [CHAT, ("message", "{")]),
+    "silent": (None, [CHAT]),
+}
+"""Goals of a model by name: the event that they are forked at, and their own events."""
+
+
+async def test_conversations_of_an_earlier_version_are_listed(database_url: str, tmp_path: Path) -> None:
+    database = await open_with(database_url, chain_until(tmp_path, 12))
+    for number, (name, (origin, events)) in enumerate(OLD_TALKS.items(), 1):
+        began = 0 if origin is None else origin[1]
+        goal = {"goal_no": number, "id": name, "text": name, "mind": "model", "status": "waiting"}
+        goal |= {"forked_from_id": origin and origin[0], "forked_from_seq": origin and origin[1]}
+        goal |= {"last_seq": began + len(events), "last_hash": bytes(32), "created_at": 1, "updated_at": 1}
+        await database.write(partial(add, "goals", goal))
+        for seq, (kind, payload) in enumerate(events, began + 1):
+            event = {"goal_no": number, "seq": seq, "id": bytes(16), "type": kind, "v": 1, "iteration": 0}
+            event |= {"timestamp": seq * 10, "payload": payload, "hash": bytes(32)}
+            await database.write(partial(add, "events", event))
+    await database.close()
+    async with await DatabaseClient.create(database_url) as db:
+        assert await db.verify() == []
+        query = "SELECT id, title, messages, last_text, last_at FROM goals WHERE messages IS NOT NULL ORDER BY goal_no"
+        assert await db.read(lambda tx: [tuple(row) for row in tx.execute(query).all()]) == [
+            ("talk", "One? " + "x" * 75, 2, r"Two? \ud800 \x00", 50),
+            ("fork", "One? " + "x" * 75, 1, "First.", 40),
+        ]
+
+
 async def test_an_existing_database_goes_through_all_new_migrations_and_keeps_its_rows(
     database_url: str, tmp_path: Path
 ) -> None:

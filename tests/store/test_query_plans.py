@@ -10,7 +10,7 @@ import pytest
 from perdure.kernel.ports import GoalFilter, Summary, Worker
 from perdure.statuses import Status
 from perdure.store.goals.leases import ClaimQuery, GoalRange
-from perdure.store.goals.rows import BY_START_KEY, POSTED, due_listing, listing
+from perdure.store.goals.rows import BY_START_KEY, POSTED, conversation_listing, due_listing, listing
 from perdure.store.schema import metadata
 from tests.sql import PlainSql
 from tests.store.rows import NOW, begin, row
@@ -54,6 +54,11 @@ def listed_where(before: str | None = None, **filters: Any) -> str:
 def due(after: Summary | None = None, queue: str | None = None) -> str:
     """The same, for goals that are due."""
     return with_values(*due_listing(7, queue, after, 50))
+
+
+def conversations(bot: str | None, after: tuple[int, str] | None = None) -> str:
+    """The same, for the conversations with a bot."""
+    return with_values(*conversation_listing(bot, after, 50))
 
 
 def next_of(owner: str) -> str:
@@ -186,6 +191,13 @@ QUESTIONS = (
     Question("goals of a server that are due", due(None, "server"), "idx_goals_due"),
     Question("goals of a worker that something was posted to", POSTED.replace("?", "'p1-w'"), "idx_goals_posted"),
     Question("the next open goal of a worker", next_of("p1-w"), "idx_goals_queue", is_ordered=True),
+    Question("conversations with a bot", conversations("ada"), "idx_goals_conversations", is_ordered=True),
+    Question(
+        "conversations with the assistant after one",
+        conversations(None, (7, "p1-005")),
+        "idx_goals_conversations",
+        is_ordered=True,
+    ),
     Question("goals that are due", due(), "idx_goals_due"),  # those of one moment are sorted
     Question(
         "goals that are due after one", due(Summary("p1-005", "", "", "open", 0, 0, 1, due_us=3)), "idx_goals_due"

@@ -457,7 +457,7 @@ def _limit(state: GoalState, body: LimitRaised | LimitReached) -> None:
 
 def _apply_talk(state: GoalState, body: Said | Prompt | ModelFailure, event: Event) -> None:
     """Apply an event of the conversation, and count the usage of a turn or summary."""
-    state.conversation.take(body, event.seq)
+    state.conversation.take(body, event.seq, event.timestamp_us)
     match body:
         case Message(role="user"):
             state.used.iterations_before = state.used.iterations

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from perdure.errors import Conflict, KeyTaken
+from perdure.kernel.conversation.conversation import Overview
 from perdure.kernel.events import Event, ForkedFrom, MindKind, ParentCall
 from perdure.kernel.fold import GoalState, WaitingFor
 from perdure.kernel.summary import ALL_GOALS, GoalFilter, Summary
@@ -37,6 +38,7 @@ __all__ = [
     "InboxRow",
     "Leases",
     "MindKind",
+    "Overview",
     "Owned",
     "OwnerSilent",
     "ParentCall",
@@ -280,7 +282,7 @@ class Inbox(Protocol):
 
 
 class GoalDirectory(Protocol):
-    """Finds goals by start key and by due time, and counts queued goals."""
+    """Finds goals by start key and by due time, lists conversations, and counts queued goals."""
 
     async def started(self, key: str) -> Summary | None:
         """Return the goal with a start key, unless it does not exist or was deleted."""
@@ -292,6 +294,17 @@ class GoalDirectory(Protocol):
         """Return goals whose `due_us` has passed, the longest due first, from one index range; see Summary.
 
         `after` is the last goal of the previous page, as returned then.
+        """
+        ...
+
+    async def conversations(
+        self, bot: str | None, *, limit: int = 50, after: tuple[int, str] | None = None
+    ) -> list[Summary]:
+        """Return the conversations with a bot, or with the assistant, the last used first, from one index range.
+
+        These are the goals with an `overview`, ended ones too, ordered by its `last_us`. `after` is the `last_us` and
+        the id of the last goal of the previous page, as returned then; a conversation that is used meanwhile moves to
+        the front.
         """
         ...
 

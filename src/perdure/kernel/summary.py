@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from perdure.kernel.calls.cleanup import describe_cleanup
 from perdure.kernel.calls.holding import describe_hold
+from perdure.kernel.conversation.conversation import Overview
 from perdure.kernel.events import ForkedFrom, ParentCall
 from perdure.kernel.fold import GoalState, WaitingFor
 from perdure.kernel.history.frozen import constructor
@@ -55,6 +56,8 @@ class Summary:
     """
     deaths: int = 0
     """The number of workers that died in a row while they owned the goal, without progress in between."""
+    overview: Overview | None = None
+    """What was said in a conversation, for lists; None for other goals."""
 
     @property
     def is_final(self) -> bool:
@@ -132,6 +135,7 @@ def summarise(
         queue=queue,
         start_key=start_key,
         deaths=deaths,
+        overview=state.conversation.overview if begun.mind.chat else None,
     )
 
 

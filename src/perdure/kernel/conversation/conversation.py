@@ -1,12 +1,29 @@
 """The state of a conversation, folded from its events."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from perdure.kernel.conversation.messages import Message, ModelFailure, ModelTurn, Prompt, Said
 from perdure.kernel.conversation.parts import TextPart, ToolCallPart
+from perdure.text.storable import escaped
 
 MOST_FRUITLESS = 3
 """The model is not asked again after this number of fruitless turns in a row. See `is_fruitless`."""
+LONGEST_TITLE = 80
+LONGEST_LAST_TEXT = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """A conversation as lists show it."""
+
+    title: str
+    """The beginning of the first message, at most `LONGEST_TITLE` characters."""
+    messages: int
+    """The number of messages of the person."""
+    last_text: str
+    """The beginning of the last message or answer, at most `LONGEST_LAST_TEXT` characters."""
+    last_us: int
+    """When that was said."""
 
 
 @dataclass(slots=True)
@@ -32,6 +49,8 @@ class Conversation:
     failure: ModelFailure | None = None
     failure_seq: int = 0
     """The event of the last failure of a model."""
+    overview: Overview | None = None
+    """None before the first message of a person."""
 
     @property
     def is_answered(self) -> bool:
@@ -46,7 +65,7 @@ class Conversation:
         is_given_up = self.fruitless >= MOST_FRUITLESS
         return self.is_answered or self.last.finish_reason == "interrupted" or is_given_up
 
-    def take(self, body: Said | Prompt | ModelFailure, seq: int) -> None:
+    def take(self, body: Said | Prompt | ModelFailure, seq: int, at_us: int) -> None:
         """Apply a message, turn or summary, a prompt, or a failure of the model."""
         if isinstance(body, Prompt):
             self.prompt, self.chosen = body, None
@@ -59,11 +78,29 @@ class Conversation:
         match body:
             case Message(role="user"):
                 self.last, self.message_seq, self.fruitless = body, seq, 0
+                self._begin_overview(body.text, at_us)
             case ModelTurn():
                 self.last, self.turns = body, body.turn
                 self.fruitless = self.fruitless + 1 if is_fruitless(body) else 0
+                self._renew_overview(text_of(body), at_us)
             case _:
                 pass
+
+    def _begin_overview(self, message: str, at_us: int) -> None:
+        """Count a message of the person; the first one is the title."""
+        before = self.overview
+        title = _beginning(message, LONGEST_TITLE) if before is None else before.title
+        count = 1 if before is None else before.messages + 1
+        self.overview = Overview(title, count, _beginning(message, LONGEST_LAST_TEXT), at_us)
+
+    def _renew_overview(self, answer: str, at_us: int) -> None:
+        """Note an answer; a turn that only calls tools is none."""
+        if self.overview is not None and answer.strip():
+            self.overview = replace(self.overview, last_text=_beginning(answer, LONGEST_LAST_TEXT), last_us=at_us)
+
+
+def _beginning(text: str, longest: int) -> str:
+    return escaped(text[:longest])[:longest]
 
 
 def has_calls(turn: ModelTurn) -> bool:

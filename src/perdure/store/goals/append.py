@@ -13,6 +13,8 @@ from perdure.text.storable import require_storable
 from perdure.text.strict_json import dump_json
 
 LONGEST_KEY = 200
+_SAID = frozenset({"goal", "message", "model_turn"})
+"""The types of events that change the overview of a conversation; a fork begins with that of its origin."""
 
 
 @dataclass(slots=True)
@@ -46,7 +48,12 @@ class Append:
     @property
     def is_plain(self) -> bool:
         """Whether the append only advances an existing goal."""
-        return not (self.taken or self.makes_goal or self.reopens or self.ends_child)
+        return not (self.taken or self.makes_goal or self.reopens or self.ends_child or self.changes_overview)
+
+    @property
+    def changes_overview(self) -> bool:
+        """Whether something was said in a conversation."""
+        return self.summary.overview is not None and any(event.type in _SAID for event in self.events)
 
     @property
     def ends_child(self) -> bool:

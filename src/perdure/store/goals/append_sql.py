@@ -36,6 +36,7 @@ _POST_TO = (
     "UPDATE goals SET inbox_count = inbox_count + 1"
     " WHERE id = ? AND deleted_at IS NULL AND status IN ('open', 'waiting') RETURNING goal_no"
 )
+_SET_OVERVIEW = "UPDATE goals SET title = ?, messages = ?, last_text = ?, last_at = ? WHERE goal_no = ?"
 INSERT_POST = "INSERT INTO inbox (goal_no, id, kind, payload, key, created_at) VALUES (?, ?, ?, ?, ?, ?)"
 _INSERT_EVENTS = (
     "INSERT INTO events (goal_no, seq, id, type, v, iteration, timestamp, payload, hash, key)"
@@ -161,6 +162,8 @@ class Appends:
         if rows:
             raw.execute_many(_INSERT_EVENTS, rows)
         for append, found in zip(items, written, strict=True):
+            if isinstance(found, tuple) and append.changes_overview:
+                _set_overview(raw, append, found[0])
             if append.ends_child and isinstance(found, tuple):
                 _post_end(raw, append)
         return [_answer(raw, append, found) for append, found in zip(items, written, strict=True)]
@@ -174,6 +177,13 @@ class Appends:
 
     def _advance(self, raw: RawTransaction, append: Append) -> Written:
         return advance(raw, append)
+
+
+def _set_overview(raw: RawTransaction, append: Append, goal_no: int) -> None:
+    """Write the overview of a conversation; other goals have none, and their appends do not pay for it."""
+    now = append.summary.overview
+    if now is not None:
+        raw.execute(_SET_OVERVIEW, now.title, now.messages, now.last_text, now.last_us, goal_no)
 
 
 def _post_end(raw: RawTransaction, append: Append) -> None:

@@ -243,6 +243,17 @@ class InMemoryStateStore:
         last = (-1, -1) if after is None else (after.due_us or 0, list(self._goals).index(after.goal_id))
         return [goal for *place, goal in sorted(due, key=lambda each: each[:2]) if tuple(place) > last][:limit]
 
+    async def conversations(
+        self, bot: str | None, *, limit: int = 50, after: tuple[int, str] | None = None
+    ) -> list[Summary]:
+        """See GoalDirectory.conversations."""
+        numbers = {goal_id: n for n, goal_id in enumerate(self._goals)}
+        there = [goal.summary for goal in self._goals.values() if not goal.is_deleted and goal.summary.bot == bot]
+        found = [((goal.overview.last_us, numbers[goal.goal_id]), goal) for goal in there if goal.overview is not None]
+        before = None if after is None else (after[0], numbers.get(after[1], -1))
+        listed = [(place, goal) for place, goal in found if before is None or place < before]
+        return [goal for _, goal in sorted(listed, key=lambda each: each[0], reverse=True)][:limit]
+
     async def count_queued(self, *, queue: str) -> int:
         """See GoalDirectory.count_queued."""
         return sum(goal.is_of("open", queue) and goal.summary.worker is None for goal in self._goals.values())
@@ -270,7 +281,7 @@ class InMemoryStateStore:
             if not other.is_deleted and origin is not None and origin.goal_id == goal_id:
                 raise has_fork(goal_id, name)
         self._start_keys.pop(goal.summary.start_key or "", None)
-        rest = replace(goal.summary, text="", bot=None, workdir=None, flow=None, detail=None, tags=())
+        rest = replace(goal.summary, text="", bot=None, workdir=None, flow=None, detail=None, tags=(), overview=None)
         if not goal.has_ended:
             rest = replace(rest, status="cancelled", waiting_for=None, worker=None, due_us=None)
         self._goals[goal_id] = _Goal(rest, is_deleted=True)

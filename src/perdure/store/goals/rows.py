@@ -8,7 +8,7 @@ import orjson
 
 from perdure.errors import Damaged, Invalid
 from perdure.kernel.events import make_event
-from perdure.kernel.ports import Event, ForkedFrom, GoalFilter, InboxRow, ParentCall, Summary
+from perdure.kernel.ports import Event, ForkedFrom, GoalFilter, InboxRow, Overview, ParentCall, Summary
 from perdure.store.goals.append import Append
 from perdure.store.raw import Values
 
@@ -18,7 +18,7 @@ _BEFORE = "goal_no < (SELECT goal_no FROM goals WHERE id = ?)"
 _SUMMARY = (
     "SELECT id, text, mind, status, created_at, updated_at, last_seq, steps, cost_usd, reason, detail, waiting_for,"
     " bot, flow, workdir, forked_from_id, forked_from_seq, parent_id, parent_call_id, tags, queue, worker, due_at,"
-    " start_key, deaths FROM goals WHERE deleted_at IS NULL"
+    " start_key, deaths, title, messages, last_text, last_at FROM goals WHERE deleted_at IS NULL"
 )
 _NO_KEY = (None,)
 _ORIGIN_AT = [field.name for field in fields(Summary)].index("forked_from")
@@ -87,12 +87,31 @@ def due_listing(now_us: int, queue: str | None, after: Summary | None, limit: in
     return f"{_SUMMARY} AND {' AND '.join(conditions)} ORDER BY due_at, goal_no LIMIT ?", (*values, limit)
 
 
+def conversation_listing(bot: str | None, after: tuple[int, str] | None, limit: int) -> tuple[str, Values]:
+    """Return the query of the conversations with a bot, the last used first; None means the assistant.
+
+    The order names the bot too: PostgreSQL does not see that it is one for `bot IS NULL`, and would sort.
+    """
+    conditions: dict[str, Values] = {"messages IS NOT NULL": ()}
+    conditions["bot IS NULL" if bot is None else "bot = ?"] = () if bot is None else (bot,)
+    if after is not None:
+        conditions["(last_at, goal_no) < (?, (SELECT goal_no FROM goals WHERE id = ?))"] = after
+    values = [value for given in conditions.values() for value in given]
+    return f"{_SUMMARY} AND {' AND '.join(conditions)} ORDER BY bot DESC, last_at DESC, goal_no DESC LIMIT ?", (
+        *values,
+        limit,
+    )
+
+
 def summary_of(row: Sequence[Any]) -> Summary:
     """Return the summary of a row."""
     origin_id, origin_seq, parent_id, parent_call_id, tags, *rest = row[_ORIGIN_AT:]
     origin = None if origin_id is None else ForkedFrom(origin_id, origin_seq)
     parent = None if parent_id is None else ParentCall(parent_id, parent_call_id)
-    values: Values = (*row[:_ORIGIN_AT], origin, parent, tuple(orjson.loads(tags)) if tags != "[]" else (), *rest)
+    *rest, title, messages, last_text, last_us = rest
+    overview = None if messages is None else Overview(title, messages, last_text, last_us)
+    names = tuple(orjson.loads(tags)) if tags != "[]" else ()
+    values: Sequence[Any] = (*row[:_ORIGIN_AT], origin, parent, names, *rest, overview)
     return Summary(*values)
 
 

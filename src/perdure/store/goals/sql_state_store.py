@@ -44,6 +44,7 @@ from perdure.store.goals.rows import (
     DELETED,
     POSTED,
     QUEUED,
+    conversation_listing,
     due_listing,
     inbox_row_of,
     listing,
@@ -63,7 +64,7 @@ _END = (
 """Ends an unfinished goal before its deletion in the same transaction."""
 _DELETE = (
     "UPDATE goals SET deleted_at = ?, text = '', bot = NULL, workdir = NULL, start_key = NULL, inbox_count = 0,"
-    " flow = NULL, detail = NULL, tags = '[]'"
+    " flow = NULL, detail = NULL, tags = '[]', title = NULL, messages = NULL, last_text = NULL, last_at = NULL"
     " WHERE id = ? AND deleted_at IS NULL AND status IN ('done', 'failed', 'cancelled')"
     " RETURNING goal_no"
 )
@@ -184,6 +185,13 @@ class SqlStateStore:
     ) -> list[Summary]:
         """See GoalDirectory.due."""
         statement, values = due_listing(now_us, queue, after, limit)
+        return await self._database.read_raw(lambda raw: [summary_of(row) for row in raw.execute(statement, *values)])
+
+    async def conversations(
+        self, bot: str | None, *, limit: int = 50, after: tuple[int, str] | None = None
+    ) -> list[Summary]:
+        """See GoalDirectory.conversations."""
+        statement, values = conversation_listing(bot, after, limit)
         return await self._database.read_raw(lambda raw: [summary_of(row) for row in raw.execute(statement, *values)])
 
     async def count_queued(self, *, queue: str) -> int:

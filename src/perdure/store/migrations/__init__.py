@@ -30,5 +30,5 @@ class Chain:
         )
 
 
-CHAIN = Chain(Path(__file__).parent, head=12)
+CHAIN = Chain(Path(__file__).parent, head=13)
 """The chain of Perdure. A test compares its head with that of Alembic."""

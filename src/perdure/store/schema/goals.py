@@ -50,6 +50,10 @@ goals = table(
     column("deaths", Integer, "0"),
     column("flow", Text, optional=True),
     column("detail", Text, optional=True),
+    column("title", Text, optional=True),
+    column("messages", Integer, optional=True),
+    column("last_text", Text, optional=True),
+    column("last_at", Micros, optional=True),
     sa.UniqueConstraint("id"),
     one_of("mind", get_args(MindKind)),
     one_of("status", get_args(Status)),
@@ -72,6 +76,7 @@ index_where(goals.c.flow.is_not(None), "idx_goals_flow", goals.c.flow, goals.c.g
 index_where(goals.c.start_key.is_not(None), "uq_goals_start_key", goals.c.start_key, unique=True)
 index_where(goals.c.due_at.is_not(None), "idx_goals_due", goals.c.due_at)
 index_where(goals.c.inbox_count > 0, "idx_goals_posted", goals.c.worker, goals.c.queue, goals.c.goal_no)
+index_where(goals.c.messages.is_not(None), "idx_goals_conversations", goals.c.bot, goals.c.last_at, goals.c.goal_no)
 _is_open = sa.and_(goals.c.status.not_in(["waiting", "done", "failed", "cancelled"]), goals.c.deleted_at.is_(None))
 """The condition in the queries of `store.goals.leases`."""
 index_where(_is_open, "idx_goals_queue", goals.c.queue, goals.c.worker, goals.c.goal_no)
