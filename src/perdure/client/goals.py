@@ -219,10 +219,21 @@ class Goals:
         return await self._goal("POST", f"/{plain_step(goal_id)}/cancel", body, key=key)
 
     async def decide(
-        self, goal_id: str, decision: str, *, call_id: str | None = None, value: Any = None, key: str | None = None
+        self,
+        goal_id: str,
+        decision: str,
+        *,
+        call_id: str | None = None,
+        value: Any = None,
+        shown_sha256: str | None = None,
+        key: str | None = None,
     ) -> "Goal":
-        """Decide a call that waits for a person."""
-        body = {"decision": decision, "call_id": call_id, "value": value}
+        """Decide a call that waits for a person. `approve` needs the `shown_sha256` of the call in `approvals`.
+
+        Raises: NotFound; Invalid, also for an approval without the hash; Conflict when no open call takes the decision,
+        or another call was shown.
+        """
+        body = {"decision": decision, "call_id": call_id, "value": value, "shown_sha256": shown_sha256}
         return await self._goal("POST", f"/{plain_step(goal_id)}/decisions", body, key=key)
 
     async def signal(self, goal_id: str, name: str, payload: Any = None, *, key: str | None = None) -> "Goal":

@@ -102,6 +102,7 @@ FREE = {
     "Prompt.settings": "what a model takes as settings",
     "Opaque.details": "what a provider adds to an answer of its own",
     "Approval.arguments": _ARGUMENTS,
+    "ShownCall.arguments": _ARGUMENTS,
     "Decision.value": _VALUE,
     "DecisionBody.value": _VALUE,
     "Signal.payload": _VALUE,

@@ -33,7 +33,8 @@ async def test_a_server_asks_about_a_program_whatever_the_policy(client: Client,
     goal = await client.goals.create(command="true", policy=POLICY | {"yes": True})
     async for event in client.goals.follow(goal["id"]):
         if event["type"] == "action":
-            await client.goals.decide(goal["id"], "approve", call_id="a.1")
+            (asked,) = await client.goals.approvals()
+            await client.goals.decide(goal["id"], "approve", call_id="a.1", shown_sha256=asked["shown_sha256"])
         if event["type"] == "decision":
             assert event["payload"].get("by", "person") == "person"
     assert (await client.goals.get(goal["id"]))["status"] == "done"

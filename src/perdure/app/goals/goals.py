@@ -22,6 +22,7 @@ from perdure.app.goals.updates.skipped_values import require_fitting_value
 from perdure.app.home.system import SystemIds
 from perdure.app.wire.goal_view import GoalResult, GoalView
 from perdure.app.wire.resources.parameters import ForkPlace
+from perdure.app.wire.shown import require_shown
 from perdure.app.wire.waits import unawaited_note
 from perdure.app.workers.children import HomeChildren
 from perdure.errors import Conflict, Invalid
@@ -179,24 +180,33 @@ class Goals(GoalRuns):
         return await self.retries.reopen(goal_id, options or RunOptions(queue=self._queue), Reopening(**again))
 
     async def decide(
-        self, goal_id: str, decision: str, *, call_id: str | None = None, value: Any = None, key: str | None = None
+        self,
+        goal_id: str,
+        decision: str,
+        *,
+        call_id: str | None = None,
+        value: Any = None,
+        shown_sha256: str | None = None,
+        key: str | None = None,
     ) -> GoalView:
         """Settle an open call, durably; this does not start a run of the goal.
 
         Without the id of a call, the decision applies to the only call that it fits. With a key, it is recorded once.
         Of two simultaneous decisions on one call, one is accepted. The value for a skipped step of a flow is validated
-        against the return annotation of its function if the code is available, else when the flow is resumed.
+        against the return annotation of its function if the code is available, else when the flow is resumed. With
+        `shown_sha256`, see `perdure.app.wire.shown`, the call must be the one that was shown.
 
-        Raises: NotFound; Invalid; Conflict, which says what was decided before, when it fits nothing that is open, or
-        the key has decided something else; Damaged, and nothing is stored.
+        Raises: NotFound; Invalid; Conflict, which says what was decided before, when it fits nothing that is open,
+        another call was shown, or the key has decided something else; Damaged, and nothing is stored.
         """
         key, goal_id = validate.key(key), (await self._whole(goal_id)).goal_id
         given = {"decision": decision, "value": value, "call_id": call_id}
-        if (known := await self._decided(goal_id, key, given)) is not None:
+        if (known := await self._posts.decided(goal_id, key, given)) is not None:
             return known
         try:
             state, now_us = await self.state(goal_id), self._clock.now_us()
             chosen = choose(state, decision, call_id, value, now_us=now_us)
+            require_shown(state, chosen, shown_sha256)
             await require_fitting_value(self._runner.contexts, state, chosen)
             admit = admit_decision(state, chosen)
             return await self._posts.post(
@@ -209,20 +219,9 @@ class Goals(GoalRuns):
                 created_us=now_us,  # the one moment by which it is in time: for the check above, and for the owner
             )
         except Conflict:
-            if (known := await self._decided(goal_id, key, given)) is not None:
+            if (known := await self._posts.decided(goal_id, key, given)) is not None:
                 return known  # the same call, made twice at once
             raise
-
-    async def _decided(self, goal_id: str, key: str | None, given: Mapping[str, Any]) -> GoalView | None:
-        """Return the goal if a key has made a decision on it before.
-
-        Raises: KeyTaken when that was another decision.
-        """
-        known = None if key is None else await self._store.posted_as(goal_id, key)
-        if key is None or known is None:
-            return None
-        validate.same_decision(key, known, given)
-        return replace(await self.find(goal_id), is_news=False)
 
     async def signal(self, goal_id: str, name: str, payload: Any = None, *, key: str | None = None) -> GoalView:
         """Send a signal to a goal, which may wait for it now or later; with a key, once.

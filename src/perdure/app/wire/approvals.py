@@ -8,13 +8,15 @@ from perdure.app.goals.goals import Goals
 from perdure.app.wire.calls import options_of
 from perdure.app.wire.goal_view import GoalView
 from perdure.app.wire.resources.vocabulary import ApprovalKind, PersonDecision
+from perdure.app.wire.shown import sha256_of, shown_of
 from perdure.errors import Conflict, Damaged, Invalid, NotFound
 from perdure.kernel.events import Ask, ToolCall
+from perdure.kernel.fold import GoalState
 from perdure.kernel.history.call_state import CallState
 from perdure.moments import iso
 
 if TYPE_CHECKING:
-    from perdure.app.wire.resources.goals import Approval
+    from perdure.app.wire.resources.goals import Approval, ShownCall
 
 _PAGE = 200
 _MOST_SCANNED = 5000
@@ -54,6 +56,8 @@ class ApprovalView:
     decisions: tuple[PersonDecision, ...] = ()
     call: CallState | None = None
     why: str | None = None
+    shown: "ShownCall | None" = None
+    """What a person approves."""
 
     def wire(self) -> "Approval":
         """Return the one JSON form."""
@@ -74,6 +78,8 @@ class ApprovalView:
             "until": until,
             "tool": tool,
             "arguments": arguments,
+            "shown": self.shown,
+            "shown_sha256": None if self.shown is None else sha256_of(self.shown),
             "why": self.why,
         }
 
@@ -116,22 +122,23 @@ async def _waiting(goals: Goals, goal: GoalView) -> list[ApprovalView]:
     if goal.summary.waiting_for != "person":
         return []
     try:
-        calls = (await goals.state(goal.id)).open_calls.values()
+        state = await goals.state(goal.id)
     except NotFound:
         return []  # deleted since it was listed
     except (Damaged, Conflict) as error:
         return [ApprovalView(Place(goal.id, 0), "damaged", goal.summary.updated_us, why=error.detail)]
-    return [view for call in calls if (view := _view(goal.id, call)) is not None]
+    return [view for call in state.open_calls.values() if (view := _view(state, call)) is not None]
 
 
-def _view(goal_id: str, call: CallState) -> ApprovalView | None:
+def _view(state: GoalState, call: CallState) -> ApprovalView | None:
     """Return the view of a call that waits for a person; None for any other call."""
-    place = Place(goal_id, call.seq)
+    place = Place(state.goal_id, call.seq)
     match call:
         case CallState(call=Ask()):
             return ApprovalView(place, "question", call.began_us, ("answer",), call)
         case CallState(call=ToolCall()) if call.awaits_approval:
-            return ApprovalView(place, "approval", call.began_us, ("approve", "deny"), call)
+            shown = shown_of(state, call.call.call_id)
+            return ApprovalView(place, "approval", call.began_us, ("approve", "deny"), call, shown=shown)
         case CallState(call=ToolCall(), unknown=unknown) if unknown is not None:
             return ApprovalView(place, "unknown", call.began_us, ("retry", "skip", "abort"), call, unknown.why)
         case _:

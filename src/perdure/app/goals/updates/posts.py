@@ -1,6 +1,6 @@
 """Posts to goals, such as decisions and cancels: stored in an inbox, recorded at once when no worker runs the goal."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -46,6 +46,17 @@ class Posts:
         self._ids = ids
         self._find = find
         self._feed = feed
+
+    async def decided(self, goal_id: str, key: str | None, given: Mapping[str, Any]) -> GoalView | None:
+        """Return the goal if a key has made a decision on it before.
+
+        Raises: KeyTaken when that was another decision.
+        """
+        known = None if key is None else await self._inbox.posted_as(goal_id, key)
+        if key is None or known is None:
+            return None
+        validate.same_decision(key, known, given)
+        return replace(await self._find(goal_id), is_news=False)
 
     async def post(  # noqa: PLR0913 (what is posted, its key, its check and its moment)
         self,

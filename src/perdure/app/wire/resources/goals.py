@@ -1,10 +1,10 @@
 """Goals, their calls, and the calls that wait for a person."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from typing_extensions import TypedDict
 
-from perdure.app.wire.resources.vocabulary import ApprovalKind, Moment, PersonDecision
+from perdure.app.wire.resources.vocabulary import ApprovalKind, Moment, PersonDecision, Schema
 from perdure.kernel.events import Effect, Happened, LimitName, MindKind, Reason
 from perdure.kernel.ports import WaitingFor
 from perdure.statuses import GoalStatus
@@ -227,6 +227,18 @@ class GoalDetail(Goal):
     damage: str | None
 
 
+class ShownCall(TypedDict):
+    """What a person sees of a call before approving it. There is no sandbox yet: the last three are null or empty."""
+
+    tool: str
+    arguments: dict[str, Any]
+    effect: Effect
+    workdir: str | None
+    network: str | None
+    sandbox: str | None
+    secrets: list[str]
+
+
 class Approval(TypedDict):
     """A call that waits for a person, and the possible decisions.
 
@@ -245,4 +257,9 @@ class Approval(TypedDict):
     until: Moment | None
     tool: str | None
     arguments: dict[str, Any] | None
+    shown: Annotated[ShownCall | None, Schema(description="For `approve`: what is approved; otherwise null.")]
+    shown_sha256: Annotated[
+        str | None,
+        Schema(description="SHA-256 of the canonical JSON of `shown` (sorted keys, no spaces); `approve` repeats it."),
+    ]
     why: str | None

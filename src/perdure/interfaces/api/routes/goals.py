@@ -20,6 +20,7 @@ from perdure.app.wire.goal_view import GoalView
 from perdure.app.wire.resources.goals import Goal, GoalDetail
 from perdure.app.wire.resources.parameters import GoalFilters
 from perdure.app.wire.resources.unions import Event
+from perdure.app.wire.shown import require_hash
 from perdure.app.workers.flows import load_flow
 from perdure.errors import Denied, Invalid, NotFound
 from perdure.interfaces.api.auth.security_middleware import wants_stream
@@ -219,10 +220,12 @@ async def cancel_goal(goal_id: GoalId, served: Served, once: Called, body: Cance
 
 @router.post("/{goal_id}/decisions", operation_id="decide_call", response_model=_GOAL)
 async def decide(goal_id: GoalId, body: DecisionBody, served: Served, once: Called) -> Response:
-    """Decide a call that waits for a person."""
+    """Decide a call that waits for a person. An approval names what was shown, so that no other call is approved."""
     goal = await served.p.goals.get(goal_id)
     key = None if once is None else once.key
-    choose = partial(served.p.goals.decide, goal.id, body.decision, call_id=body.call_id, value=body.value, key=key)
+    require_hash(body.decision, body.shown_sha256)
+    given = {"call_id": body.call_id, "value": body.value, "shown_sha256": body.shown_sha256}
+    choose = partial(served.p.goals.decide, goal.id, body.decision, **given, key=key)
     goal = await _keep_first(served, once, goal.id, choose)
     return await _resume(served, goal)
 

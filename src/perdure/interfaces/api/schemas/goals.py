@@ -1,6 +1,6 @@
 """Request bodies for goals."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -223,8 +223,16 @@ class CancelBody(BaseModel):
     now: bool = Field(default=False, description="End the goal without running the cleanup of its flow.")
 
 
+ShownSha256 = Annotated[
+    str | None, Field(pattern="^[0-9a-f]{64}$", description="`shown_sha256` of the call in `/approvals`.")
+]
+
+
 class DecisionBody(BaseModel):
-    """A decision on an open call. Without `call_id`, it applies to the only call that it fits."""
+    """A decision on an open call. Without `call_id`, it applies to the only call that it fits.
+
+    `approve` needs `shown_sha256` of the call in `/approvals`: without it the response is 422, with another one 409.
+    """
 
     model_config = ConfigDict(
         extra="forbid", strict=True, json_schema_extra={"examples": [{"decision": "answer", "value": "yes"}]}
@@ -232,6 +240,8 @@ class DecisionBody(BaseModel):
     decision: PersonDecision
     call_id: Annotated[str, Field(max_length=500)] | None = None
     value: Any = None
+    shown_sha256: ShownSha256 = None
+    scope: Annotated[Literal["once"], Field(description="The decision applies to this call only.")] = "once"
 
 
 class SignalBody(BaseModel):

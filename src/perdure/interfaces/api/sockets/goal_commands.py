@@ -7,9 +7,11 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from perdure.app.wire.resources.vocabulary import PersonDecision
+from perdure.app.wire.shown import require_hash
 from perdure.errors import Invalid, PerdureError
 from perdure.interfaces.api.dependencies import Surface
 from perdure.interfaces.api.schemas.chat import MessageText
+from perdure.interfaces.api.schemas.goals import ShownSha256
 from perdure.interfaces.api.sockets.received import LONGEST_ID, parse, reply_to
 
 _MOST_ACKS = 64
@@ -40,6 +42,8 @@ class _Decision(_Command):
     call_id: Annotated[str, Field(max_length=500)] | None = None
     decision: PersonDecision
     value: Any = None
+    shown_sha256: ShownSha256 = None
+    scope: Literal["once"] = "once"
 
 
 _FRAME: TypeAdapter[_Ping | _Message | _Stop | _Decision] = TypeAdapter(
@@ -87,9 +91,9 @@ class GoalCommands:
             case _Stop():
                 await goals.conversations.stop(self._goal_id, key=frame.id)
             case _Decision():
-                await goals.decide(
-                    self._goal_id, frame.decision, call_id=frame.call_id, value=frame.value, key=frame.id
-                )
+                require_hash(frame.decision, frame.shown_sha256)
+                given = {"call_id": frame.call_id, "value": frame.value, "shown_sha256": frame.shown_sha256}
+                await goals.decide(self._goal_id, frame.decision, **given, key=frame.id)
                 worker.poll_soon()
 
 

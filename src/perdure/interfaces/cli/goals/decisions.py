@@ -15,6 +15,7 @@ from perdure.app.goals.values import CallState, GoalState, RunResult, ToolCall, 
 from perdure.app.wire.goal_view import GoalView
 from perdure.app.wire.next_commands import DECISIONS
 from perdure.app.wire.resources.parameters import GoalFilters
+from perdure.app.wire.shown import shown_sha256
 from perdure.errors import Conflict, Denied, Invalid, PerdureError
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import CommandResult
@@ -115,7 +116,8 @@ async def approve(
             print(call_text(about), file=sys.stderr)
         if can_ask(options) and not yes and not ask_yes_no("Run this?"):
             raise Denied("Not approved; nothing was recorded.")
-        return await goals.steering.decide(state.goal_id, "approve", call_id=chosen.call_id)
+        sha256 = shown_sha256(state, chosen.call_id)
+        return await goals.steering.decide(state.goal_id, "approve", call_id=chosen.call_id, shown_sha256=sha256)
 
     return await record_decision(options, goal, act, is_resumed=resume, what="approval")
 

@@ -105,9 +105,18 @@ class ServerGoals:
             await self._goals.retry(goal_id, reason=reason, limits=sent_limits, key=key, policy=policy_wire(policy))
         )
 
-    async def decide(self, goal_id: str, decision: str, *, call_id: str | None = None, value: Any = None) -> GoalView:
+    async def decide(
+        self,
+        goal_id: str,
+        decision: str,
+        *,
+        call_id: str | None = None,
+        value: Any = None,
+        shown_sha256: str | None = None,
+    ) -> GoalView:
         """See GoalSteering.decide."""
-        return read_goal(await self._goals.decide(await self._named(goal_id), decision, call_id=call_id, value=value))
+        given = {"call_id": call_id, "value": value, "shown_sha256": shown_sha256}
+        return read_goal(await self._goals.decide(await self._named(goal_id), decision, **given))
 
     async def signal(self, goal_id: str, name: str, payload: Any = None, *, key: str | None = None) -> GoalView:
         """See GoalSteering.signal."""

@@ -13,6 +13,7 @@ from perdure.app.goals.goals import Goals
 from perdure.app.goals.updates.decisions import missed_deadlines, timed_out
 from perdure.app.goals.values import GoalState, RunResult
 from perdure.app.home.system import SystemClock
+from perdure.app.wire.shown import shown_sha256
 from perdure.errors import Conflict, Invalid, Unavailable
 from perdure.interfaces.cli.goals.display.timeline import describe_state
 from perdure.interfaces.cli.goals.run_ui.asker import ask, print_accepted
@@ -75,7 +76,9 @@ class InPlace:
                 self._undecided.add(offer.call_id)
                 return False
             try:
-                await self._goals.decide(state.goal_id, chosen.kind, call_id=offer.call_id, value=chosen.value, key=key)
+                shown = shown_sha256(state, offer.call_id)
+                given = {"call_id": offer.call_id, "value": chosen.value, "shown_sha256": shown}
+                await self._goals.decide(state.goal_id, chosen.kind, **given, key=key)
             except Invalid as error:
                 self._ui.say(error.detail)
             except Conflict as error:  # another decision was recorded first

@@ -49,8 +49,16 @@ class GoalReader(Protocol):
 class GoalSteering(Protocol):
     """Posts decisions, signals and cancels to goals, and forks them."""
 
-    async def decide(self, goal_id: str, decision: str, *, call_id: str | None = None, value: Any = None) -> GoalView:
-        """Settle an open call."""
+    async def decide(
+        self,
+        goal_id: str,
+        decision: str,
+        *,
+        call_id: str | None = None,
+        value: Any = None,
+        shown_sha256: str | None = None,
+    ) -> GoalView:
+        """Settle an open call; an approval names what was shown."""
         ...
 
     async def signal(self, goal_id: str, name: str, payload: Any = None, *, key: str | None = None) -> GoalView:
