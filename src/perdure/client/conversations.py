@@ -1,4 +1,4 @@
-"""Calls for conversations: start one, send messages, stop an answer, fork it, read its transcript."""
+"""Calls for conversations: start one, list them, send messages, stop an answer, fork it, read its transcript."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
@@ -7,7 +7,7 @@ from perdure.client.connection import Connection
 from perdure.client.sending import plain_step
 
 if TYPE_CHECKING:
-    from perdure.app.wire.resources.chat.conversations import PostedMessage, TranscriptEntry
+    from perdure.app.wire.resources.chat.conversations import Conversation, PostedMessage, TranscriptEntry
     from perdure.app.wire.resources.goals import Goal
 
 
@@ -33,6 +33,14 @@ class Conversations:
         """
         given = {"text": text, "model": model, "limits": limits, "policy": policy}
         return cast("Goal", await self._post(f"/bots/{plain_step(bot)}/chat", given, key))
+
+    async def each(self, bot: str = "assistant", *, limit: int = 50) -> "AsyncIterator[Conversation]":
+        """Iterate over the conversations with a bot, the last used first; a request fetches `limit` of them.
+
+        Raises: NotFound when there is no such bot.
+        """
+        async for each in self._connection.each(f"/bots/{plain_step(bot)}/chat", limit=limit):
+            yield cast("Conversation", each)
 
     async def say(self, goal_id: str, text: str, *, key: str | None = None) -> "PostedMessage":
         """Send a message, durably; the server runs the model. While the model answers, the message is pending.

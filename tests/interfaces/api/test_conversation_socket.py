@@ -68,17 +68,17 @@ async def line(served: Served, goal_id: str, after_seq: int = 0, *, deltas: bool
         yield Line(socket)
 
 
-async def begun(plain: Served, text: str = "One?", **more: Any) -> str:
-    return str((await plain.client.conversations.start(text, model=MODEL, **more))["id"])
+async def begun(there: Served, text: str = "One?", **more: Any) -> str:
+    return str((await there.client.conversations.start(text, model=MODEL, **more))["id"])
 
 
 async def test_an_answer_streams_in_order_and_its_event_has_the_same_text(
-    plain: Served, model_server: ModelServer
+    there: Served, model_server: ModelServer
 ) -> None:
     model_server.script.add(ScriptedAnswer(ANSWER, hold_after=3))
-    goal_id = await begun(plain)
-    await streaming(plain, goal_id)
-    async with line(plain, goal_id) as socket:
+    goal_id = await begun(there)
+    await streaming(there, goal_id)
+    async with line(there, goal_id) as socket:
         await socket.until("partial")
         model_server.release()
         event = await socket.turn()
@@ -86,15 +86,15 @@ async def test_an_answer_streams_in_order_and_its_event_has_the_same_text(
         assert ANSWER.startswith(socket.text[1, 0])
         seqs = [frame["event"]["seq"] for frame in socket.seen if frame["type"] == "event"]
         assert seqs == list(range(1, len(seqs) + 1))
-    assert [event["seq"] async for event in plain.client.goals.events(goal_id)] == seqs
+    assert [event["seq"] async for event in there.client.goals.events(goal_id)] == seqs
 
 
 async def test_messages_are_acked_when_durable_and_a_repeated_id_gets_the_same_ack(
-    plain: Served, model_server: ModelServer
+    there: Served, model_server: ModelServer
 ) -> None:
     model_server.script.add(ScriptedAnswer("First."), ScriptedAnswer("Second."))
-    goal_id = await begun(plain)
-    async with line(plain, goal_id) as socket:
+    goal_id = await begun(there)
+    async with line(there, goal_id) as socket:
         await socket.turn()
         await socket.send(type="message", id="m1", text="Two?")
         ack = await socket.until("ack")
@@ -104,61 +104,68 @@ async def test_messages_are_acked_when_durable_and_a_repeated_id_gets_the_same_a
         assert (await socket.until("error"))["reply_to"] == "m1"
         await socket.send(type="ping")
         await socket.until("pong")
-    async with line(plain, goal_id) as socket:
+    async with line(there, goal_id) as socket:
         await socket.send(type="message", id="m1", text="Two?")
         assert (await socket.until("ack"))["seq"] is not None
-    assert texts(await answered(plain.client, goal_id, 2)) == ["One?", "First.", "Two?", "Second."]
+    assert texts(await answered(there.client, goal_id, 2)) == ["One?", "First.", "Two?", "Second."]
 
 
-async def test_a_stop_on_the_socket_keeps_the_text_so_far(plain: Served, model_server: ModelServer) -> None:
+async def test_a_stop_on_the_socket_keeps_the_text_so_far(there: Served, model_server: ModelServer) -> None:
     model_server.script.add(ScriptedAnswer(ANSWER, hold_after=2))
-    goal_id = await begun(plain)
-    await streaming(plain, goal_id)
-    async with line(plain, goal_id) as socket:
+    goal_id = await begun(there)
+    await streaming(there, goal_id)
+    async with line(there, goal_id) as socket:
         await socket.send(type="stop", id="s1")
         await socket.until("ack", reply_to="s1")
-    async with line(plain, goal_id) as socket:
+    async with line(there, goal_id) as socket:
         event = await socket.turn()
     assert event["payload"]["finish_reason"] == "interrupted"
     assert ANSWER.startswith(event["payload"]["parts"][0]["text"])
 
 
-async def test_a_client_that_reconnects_begins_with_the_partial_text(plain: Served, model_server: ModelServer) -> None:
+async def test_a_client_that_reconnects_begins_with_the_partial_text(there: Served, model_server: ModelServer) -> None:
     model_server.script.add(ScriptedAnswer(ANSWER, hold_after=4))
-    goal_id = await begun(plain)
-    await streaming(plain, goal_id)
+    goal_id = await begun(there)
+    await streaming(there, goal_id)
     for _ in range(2):
-        async with line(plain, goal_id) as socket:
+        async with line(there, goal_id) as socket:
             partial = await socket.until("partial")
             assert ANSWER.startswith(partial["text"])
             last = [frame["event"]["seq"] for frame in socket.seen if frame["type"] == "event"][-1]
-    async with line(plain, goal_id, last) as socket:
+    async with line(there, goal_id, last) as socket:
         await socket.until("partial")
         model_server.release()
         assert (await socket.turn())["payload"]["parts"][0]["text"] == ANSWER
 
 
-async def test_without_deltas_only_events_come(plain: Served, model_server: ModelServer) -> None:
+async def test_without_deltas_only_events_come(there: Served, model_server: ModelServer) -> None:
     model_server.script.add(ScriptedAnswer(ANSWER, hold_after=1))
-    goal_id = await begun(plain)
-    async with line(plain, goal_id, deltas=False) as socket:
-        await streaming(plain, goal_id)
+    goal_id = await begun(there)
+    async with line(there, goal_id, deltas=False) as socket:
+        await streaming(there, goal_id)
         model_server.release()
         await socket.turn()
         assert {frame["type"] for frame in socket.seen} == {"event"}
 
 
-async def test_a_call_is_approved_on_the_socket(plain: Served, model_server: ModelServer) -> None:
+async def test_a_call_is_approved_on_the_socket(there: Served, model_server: ModelServer) -> None:
     call = ScriptedCall("exec", {"argv": ["echo", "hello"]})
     model_server.script.add(ScriptedAnswer(calls=(call,)), ScriptedAnswer("It said hello."))
-    goal_id = await begun(plain)
-    async with line(plain, goal_id) as socket:
+    goal_id = await begun(there)
+    async with line(there, goal_id) as socket:
         await socket.turn()
-        while (await plain.client.goals.get(goal_id))["waiting_for"] != "person":
-            await plain.p.goals.pause()
-        await socket.send(type="decision", id="d1", call_id="t1.1", decision="approve")
-        await socket.until("ack", reply_to="d1")
-    assert texts(await answered(plain.client, goal_id, 2))[-1] == "It said hello."
+        while (await there.client.goals.get(goal_id))["waiting_for"] != "person":
+            await there.p.goals.pause()
+        (asked,) = await there.client.goals.approvals()
+        about = {"type": "decision", "call_id": "t1.1", "decision": "approve"}
+        await socket.send(id="d0", **about)
+        assert "shown_sha256" in (await socket.until("error", reply_to="d0"))["message"]
+        await socket.send(id="d0", **about, shown_sha256="0" * 64)
+        assert (await socket.until("error", reply_to="d0"))["code"] == "conflict"
+        for _ in range(2):
+            await socket.send(id="d1", **about, shown_sha256=asked["shown_sha256"], scope="once")
+            await socket.until("ack", reply_to="d1")
+    assert texts(await answered(there.client, goal_id, 2))[-1] == "It said hello."
 
 
 BAD: list[Any] = [
@@ -173,6 +180,8 @@ BAD: list[Any] = [
     '{"type": "stop"}',
     '{"type": "decision", "id": "x", "decision": "perhaps"}',
     '{"type": "decision", "id": "x", "decision": "approve"}',
+    '{"type": "decision", "id": "x", "decision": "approve", "shown_sha256": "short"}',
+    '{"type": "decision", "id": "x", "decision": "deny", "scope": "goal"}',
     '{"type": "fly"}',
     '{"type": "message", "id": "x", "text": "a", "more": 1}',
     "[" * 5000,
@@ -180,38 +189,38 @@ BAD: list[Any] = [
 
 
 async def test_a_frame_that_does_not_fit_is_an_error_and_the_socket_stays_usable(
-    plain: Served, model_server: ModelServer
+    there: Served, model_server: ModelServer
 ) -> None:
     model_server.script.add(ScriptedAnswer("First."), ScriptedAnswer("Second."))
-    goal_id = await begun(plain)
-    async with line(plain, goal_id) as socket:
+    goal_id = await begun(there)
+    async with line(there, goal_id) as socket:
         await socket.turn()
         for bad in BAD:
             await socket.socket.send(bad)
             await socket.until("error")
         await socket.send(type="message", id="m1", text="Still there?")
         await socket.until("ack")
-    assert texts(await answered(plain.client, goal_id, 2))[-1] == "Second."
+    assert texts(await answered(there.client, goal_id, 2))[-1] == "Second."
 
 
-async def test_what_is_not_a_conversation_takes_no_messages_on_its_socket(plain: Served) -> None:
-    goal = await plain.client.goals.create(command=["sleep", "60"])
-    async with line(plain, goal["id"]) as socket:
+async def test_what_is_not_a_conversation_takes_no_messages_on_its_socket(there: Served) -> None:
+    goal = await there.client.goals.create(command=["sleep", "60"])
+    async with line(there, goal["id"]) as socket:
         await socket.send(type="message", id="m1", text="Hello?")
         error = await socket.until("error")
         assert (error["code"], error["reply_to"]) == ("conflict", "m1")
-    await plain.client.goals.cancel(goal["id"])
+    await there.client.goals.cancel(goal["id"])
 
 
 async def test_64_conversations_at_once_stream_the_text_that_is_recorded(
-    plain: Served, model_server: ModelServer
+    there: Served, model_server: ModelServer
 ) -> None:
     texts = {f"question {number:02}?": f"Answer {number:02}: " + "word " * 40 for number in range(64)}
     model_server.script.add(*(ScriptedAnswer(text, match=asked) for asked, text in texts.items()))
 
     async def talk(asked: str) -> None:
-        goal_id = await begun(plain, asked)
-        async with line(plain, goal_id) as socket:
+        goal_id = await begun(there, asked)
+        async with line(there, goal_id) as socket:
             event = await socket.turn()
             assert event["payload"]["parts"][0]["text"] == texts[asked]
             assert texts[asked].startswith(socket.text.get((1, 0), ""))
@@ -219,15 +228,15 @@ async def test_64_conversations_at_once_stream_the_text_that_is_recorded(
     await asyncio.gather(*(talk(asked) for asked in texts))
 
 
-async def test_server_sent_events_carry_the_answer(plain: Served, model_server: ModelServer) -> None:
+async def test_server_sent_events_carry_the_answer(there: Served, model_server: ModelServer) -> None:
     model_server.script.add(ScriptedAnswer(ANSWER, hold_after=2))
-    goal_id = await begun(plain)
-    await streaming(plain, goal_id)
+    goal_id = await begun(there)
+    await streaming(there, goal_id)
     names: list[str] = []
     headers = {"Accept": "text/event-stream"}
     async with (
         asyncio.timeout(20),
-        plain.http.stream("GET", f"/goals/{goal_id}/events?deltas=1", headers=headers) as stream,
+        there.http.stream("GET", f"/goals/{goal_id}/events?deltas=1", headers=headers) as stream,
     ):
         async for text in stream.aiter_lines():
             if text.startswith("event: "):

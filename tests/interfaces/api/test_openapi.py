@@ -214,6 +214,7 @@ async def _use_conversations(plain: Served) -> None:
         await plain.client.conversations.say(goal["id"], "Two?")
         await plain.client.conversations.stop(goal["id"])
         assert [entry["kind"] async for entry in plain.client.conversations.transcript(goal["id"])]
+        assert [each["messages"] async for each in plain.client.conversations.each()]
         await plain.client.goals.cancel(goal["id"])
 
 
@@ -234,6 +235,7 @@ async def _use_memory(plain: Served) -> None:
     for path in (*listed, f"/memory/records/{added}", "/memory/related?path=src/cart.py"):
         assert (await plain.http.get(path)).json()["data"]
     await plain.http.get("/memory/status")
+    assert (await plain.client.memory.pins("assistant"))["pins"] == []
     await plain.http.delete(f"/memory/records/{added}")
 
 

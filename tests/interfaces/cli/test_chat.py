@@ -37,7 +37,72 @@ def test_a_message_is_answered_and_the_conversation_continued(perdure: Terminal,
     assert (again["goal_id"], again["text"]) == (first["goal_id"], "Answer 3.")
     fork = asked(perdure, "--fork", f"{first['goal_id']}@4", "Or?")
     assert (fork["goal_id"] != first["goal_id"], fork["text"]) == (True, "Answer 2.")
-    assert first["goal_id"] in said(perdure, "--list").out
+    assert fork["goal_id"] in said(perdure, "--list").out
+
+
+def listed(perdure: Terminal, *arguments: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = asked(perdure, *arguments)["conversations"]
+    return found
+
+
+def test_conversations_that_wait_for_something_else_are_listed_and_continued(
+    perdure: Terminal, server: ModelServer
+) -> None:
+    server.script.add(
+        ScriptedAnswer("First.", match="One thing"),
+        ScriptedAnswer(calls=(ScriptedCall("exec", {"argv": ["true"]}),), match="Run it"),
+        ScriptedAnswer(status=401, message="The key is wrong.", match="Three"),
+        ScriptedAnswer("Third.", match="Again"),
+    )
+    first = asked(perdure, "One thing?")["goal_id"]
+    second = asked(perdure, "Run it.", code=5)["goal_id"]
+    third = asked(perdure, "Three things?", code=8)["goal_id"]
+    found = listed(perdure, "--list")
+    assert [each["goal"]["id"] for each in found] == [third, second, first]
+    assert [each["goal"]["waiting_for"] for each in found] == ["model", "person", "message"]
+    assert [each["title"] for each in listed(perdure, "--resume")] == ["Three things?", "Run it.", "One thing?"]
+    assert asked(perdure, "--list", "--limit", "2")["has_more"]
+    assert "waiting: person" in said(perdure, "--list").out
+    assert asked(perdure, "--continue", "Again?")["goal_id"] == third
+
+
+def test_an_ended_conversation_is_listed_and_not_continued(perdure: Terminal, server: ModelServer) -> None:
+    server.script.add(*(ScriptedAnswer(f"Answer {n}.") for n in (1, 2, 3)))
+    first, last = (asked(perdure, f"Question number {n}?")["goal_id"] for n in (1, 2))
+    assert perdure("goal", "cancel", last) == 0
+    assert [each["goal"]["status"] for each in listed(perdure, "--list")] == ["cancelled", "waiting"]
+    assert asked(perdure, "--continue", "And more?")["goal_id"] == first
+
+
+def test_an_empty_list_names_the_command_that_begins_a_conversation(perdure: Terminal, server: ModelServer) -> None:
+    assert server.url
+    assert "perdure chat assistant Hello" in said(perdure, "--list").out
+    assert said(perdure, "no-such-bot", "--list", code=3).err
+
+
+def frames(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_jsonl_prints_the_frames_of_the_socket(server: ModelServer, both: Both) -> None:
+    server.script.add(*(ScriptedAnswer(f"Answer \x1b {n}.") for n in (1, 2, 3)))
+    for talk in (both.local, both.remote):
+        assert talk("chat", "--jsonl", "Hello there") == 0
+        found = frames(both.perdure.out)
+        events = [frame["event"]["type"] for frame in found if frame["type"] == "event"]
+        assert (events[:2], events[-1]) == (["goal", "message"], "model_turn")
+        pieces = [frame["text"] for frame in found if frame["type"] in ("partial", "delta")]
+        assert "".join(pieces) in found[-1]["event"]["payload"]["parts"][0]["text"]
+    assert both.local("chat", "--json", "--jsonl", "Hello there") == 2
+
+
+def test_jsonl_of_a_continued_conversation_begins_with_its_message(perdure: Terminal, server: ModelServer) -> None:
+    server.script.add(ScriptedAnswer("First."), ScriptedAnswer(calls=(ScriptedCall("exec", {"argv": ["true"]}),)))
+    said(perdure, "Hello there")
+    found = frames(said(perdure, "--continue", "--jsonl", "Run it.", code=5).out)
+    events = [frame["event"] for frame in found if frame["type"] == "event"]
+    assert (events[0]["type"], events[0]["payload"]["text"]) == ("message", "Run it.")
+    assert "waits for a person" in perdure.err
 
 
 def test_escapes_of_a_model_are_shown_as_text(perdure: Terminal, server: ModelServer) -> None:
@@ -77,6 +142,9 @@ def test_a_server_answers_as_a_home_does(server: ModelServer, both: Both) -> Non
     assert both.remote_json("chat", "--continue", "More?")["text"] == "Answer 2."
     fork = both.remote_json("chat", "--fork", f"{first['goal_id']}@4", "Or?")
     assert (fork["goal_id"] != first["goal_id"], fork["text"]) == (True, "Answer 2.")
+    found = both.remote_json("chat", "--list")
+    assert [each["goal"]["id"] for each in found["conversations"]] == [fork["goal_id"], first["goal_id"]]
+    assert found == both.local_json("chat", "--list")
 
 
 def test_a_person_talks_stops_an_answer_approves_a_call_and_leaves(server: ModelServer, start: Start) -> None:

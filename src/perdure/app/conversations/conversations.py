@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from perdure.app.conversations.listed import ConversationPlace, ListedConversation, listed
 from perdure.app.conversations.transcripts import entry_of
 from perdure.app.goals.arguments import validate
 from perdure.app.goals.new_goal import NewGoal
@@ -53,6 +54,23 @@ class Conversations:
         slug = None if bot == ASSISTANT else bot
         new = await self._goals.model_goals.new(text, bot=slug, model=model, chat=True, limits=given)
         return replace(new, key=validate.key(key), policy=judged_by)
+
+    async def list(
+        self, bot: str = ASSISTANT, *, limit: int = 50, after: ConversationPlace | None = None
+    ) -> tuple[Sequence[ListedConversation], ConversationPlace | None]:
+        """Return conversations with a bot, the last used first, and the place after which the next page begins.
+
+        Ended conversations are listed too. No history is read.
+
+        Raises: NotFound when there is no such bot, and there are no conversations with it.
+        """
+        slug, limit = None if bot == ASSISTANT else bot, validate.number("limit", limit, 1)
+        place = None if after is None else (after.last_us, after.goal_id)
+        found = await self._store.conversations(slug, limit=limit + 1, after=place)
+        if not found and after is None and slug is not None:
+            await self._goals.model_goals.require_bot(slug)
+        rows = listed(await self._goals.views_of(found[:limit]))
+        return rows, rows[-1].place if len(found) > limit else None
 
     async def say(self, goal_id: str, text: str, *, key: str | None = None) -> GoalView:
         """Post a message to a conversation, durably; this does not start a run of the goal. With a key, once.

@@ -1,14 +1,13 @@
 """Conversations that this process runs itself: each message is answered by a run in a task of its own."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from perdure.app.goals.arguments.run_options import RunOptions
 from perdure.app.wire.frames import frame_of
 from perdure.app.wire.goal_view import GoalView
-from perdure.kernel.fold import ASSISTANT
 from perdure.kernel.loop import RunResult
 from perdure.kernel.ports import Owned
 from perdure.tasks import end_tasks
@@ -16,10 +15,10 @@ from perdure.tasks import end_tasks
 if TYPE_CHECKING:
     from perdure.app.goals.goals import Goals
     from perdure.app.wire.resources import frames as wire
+    from perdure.app.wire.resources.chat.conversations import Conversation
 
 _ENDING_S = 5.0
-_MOST_READ = 500
-"""Maximum number of waiting goals that are read to find conversations."""
+_PAGE = 50
 
 
 class ConversationsHere:
@@ -48,11 +47,18 @@ class ConversationsHere:
             raise failure
         return await self._goals.find(prefix)
 
-    async def conversations(self, bot: str, limit: int) -> Sequence[GoalView]:
-        """Return conversations with a bot that wait for a message, the newest first."""
-        slug = None if bot == ASSISTANT else bot
-        found = await self._goals.list(status="waiting", bot=slug, limit=_MOST_READ)
-        return [goal for goal in found if goal.summary.waiting_for == "message" and goal.summary.bot == slug][:limit]
+    async def conversations(self, bot: str) -> "AsyncIterator[Conversation]":
+        """Iterate over all conversations with a bot, the last used first; ended ones too.
+
+        Raises: NotFound when there is no such bot.
+        """
+        after = None
+        while True:
+            found, after = await self._goals.conversations.list(bot, limit=_PAGE, after=after)
+            for each in found:
+                yield each.wire()
+            if after is None:
+                return
 
     async def say(self, goal_id: str, text: str) -> None:
         """Post a message, and have it answered."""
@@ -63,9 +69,12 @@ class ConversationsHere:
         """Stop the answer."""
         await self._goals.conversations.stop(goal_id)
 
-    async def decide(self, goal_id: str, decision: str, call_id: str, value: Any = None) -> None:
+    async def decide(
+        self, goal_id: str, decision: str, call_id: str, value: Any = None, *, shown_sha256: str | None = None
+    ) -> None:
         """Decide about a call, and continue."""
-        await self._goals.decide(goal_id, decision, call_id=call_id, value=value)
+        given = {"call_id": call_id, "value": value, "shown_sha256": shown_sha256}
+        await self._goals.decide(goal_id, decision, **given)
         self._run(goal_id)
 
     async def fork(self, goal_id: str, *, at: int | None = None, before_message: int | None = None) -> str:

@@ -74,6 +74,10 @@ class ModelGoals:
             bot_version=bot_version,
         )
 
+    async def require_bot(self, slug: str) -> None:
+        """Raises: NotFound when there is no such bot."""
+        await self._bots().get(slug)
+
     def named(self, model: str) -> str:
         """Return the whole name of a model that a goal is given.
 

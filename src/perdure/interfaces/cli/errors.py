@@ -35,7 +35,7 @@ def run(arguments: Sequence[str]) -> int:
     as_json, is_debugging, begun_s = "--json" in flags, "--debug" in flags, time.perf_counter()
     try:
         with stop_between_writes():
-            return _invoke(*_split_command(_common_last(arguments)))
+            return _invoke(*_split_command(_list_conversations(_common_last(arguments))))
     except PerdureError as error:
         if is_debugging:
             traceback.print_exc()
@@ -84,6 +84,14 @@ def _split_command(arguments: list[str]) -> tuple[list[str], list[str] | None]:
         return arguments, None
     at = arguments.index("--")
     return arguments[:at], arguments[at + 1 :]
+
+
+def _list_conversations(arguments: list[str]) -> list[str]:
+    """Replace `--resume` of `perdure chat` by `--list` if no id follows: Typer has no options with optional values."""
+    place = arguments.index("--resume") if "--resume" in arguments and _first_word(arguments) == "chat" else -1
+    if place < 0 or not (place + 1 == len(arguments) or arguments[place + 1].startswith("--")):
+        return arguments
+    return [*arguments[:place], "--list", *arguments[place + 1 :]]
 
 
 def leave_quietly() -> int:

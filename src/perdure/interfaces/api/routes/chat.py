@@ -1,4 +1,4 @@
-"""The routes for conversations: start one, send a message, stop an answer, read the transcript."""
+"""The routes for conversations: start one, list them, send a message, stop an answer, read the transcript."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -9,13 +9,14 @@ from uuid import uuid4
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
+from perdure.app.conversations.listed import ConversationPlace
 from perdure.app.idempotency import Idempotency, IdempotentCall
 from perdure.app.wire.goal_view import GoalView
-from perdure.app.wire.resources.chat.conversations import PostedMessage
+from perdure.app.wire.resources.chat.conversations import Conversation, PostedMessage
 from perdure.app.wire.resources.goals import Goal
 from perdure.app.wire.resources.unions import TranscriptEntry
 from perdure.interfaces.api.dependencies import BASE, Called, Cursor, JsonRoute, Limit, Served, Surface
-from perdure.interfaces.api.envelope import page, reply
+from perdure.interfaces.api.envelope import from_cursor, page, reply
 from perdure.interfaces.api.routes.bots import Slug
 from perdure.interfaces.api.routes.goals import place_after, require_plain_path
 from perdure.interfaces.api.schemas.chat import ChatBody, MessageBody, StopBody
@@ -48,6 +49,18 @@ async def start_conversation(slug: Slug, body: ChatBody, served: Served, once: C
     goal = await _keep_first(served, once, "", lambda: served.worker.start(new))
     goal = await served.p.goals.look_into(goal)
     return reply(goal.wire(), links=_links(goal.id), status=201)
+
+
+@router.get("/bots/{slug}/chat", operation_id="list_conversations", response_model=Page[Conversation, PageMeta])
+async def list_conversations(slug: Slug, served: Served, limit: Limit = 50, cursor: Cursor = None) -> Response:
+    """List the conversations with a bot, the last used first; ended ones too. `assistant` is the built-in bot.
+
+    A conversation that is used between two pages moves to the front, and is not listed again.
+    """
+    place = from_cursor(cursor)
+    after = None if place is None else ConversationPlace.read(place)
+    found, following = await served.p.goals.conversations.list(slug, limit=limit, after=after)
+    return page([each.wire() for each in found], None if following is None else str(following))
 
 
 @router.post(

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -10,19 +11,20 @@ import typer
 from perdure.app import open_home
 from perdure.app.conversations.here import ConversationsHere
 from perdure.app.goals.arguments.policies import read_policy
-from perdure.errors import Invalid, NotFound
+from perdure.errors import Invalid
 from perdure.interfaces.cli.chat.conversation import Conversation
-from perdure.interfaces.cli.chat.display import Display, PlainDisplay, RichDisplay, SilentDisplay
+from perdure.interfaces.cli.chat.display import Display, PlainDisplay, RichDisplay, SilentDisplay, print_frame
 from perdure.interfaces.cli.chat.interactive import Interactive
+from perdure.interfaces.cli.chat.listing import last_open, list_conversations
 from perdure.interfaces.cli.command import Options, command
-from perdure.interfaces.cli.command_result import CommandResult, Table
+from perdure.interfaces.cli.command_result import CommandResult
+from perdure.interfaces.cli.goals.flags import reject_both
 from perdure.interfaces.cli.remote.chat import ServerConversations
 from perdure.interfaces.cli.remote.connection import connected
 from perdure.interfaces.cli.remote.ports.chat import ChatGoals, ChatPort
 from perdure.interfaces.cli.shell_hints import pasteable
 
 _LONGEST_INPUT = 400_000
-_LISTED = 50
 _EXIT_CODES = {"person": 5, "limit": 6, "model": 8}
 
 
@@ -38,17 +40,28 @@ Words = Annotated[
         help="The bot (default: setting `chat.bot`) and one message; `-`: read the message from standard input.",
     ),
 ]
-Continue = Annotated[bool, typer.Option("--continue", help="Continue the last conversation with the bot.")]
-Resume = Annotated[str | None, typer.Option("--resume", metavar="ID", help="Continue a conversation.")]
+Continue = Annotated[
+    bool, typer.Option("--continue", help="Continue the conversation with the bot that was used last.")
+]
+Resume = Annotated[
+    str | None, typer.Option("--resume", metavar="[ID]", help="Continue a conversation; without an ID, list them.")
+]
 Fork = Annotated[
     str | None,
     typer.Option("--fork", metavar="ID@SEQ", help="Fork a conversation after event SEQ and continue in the fork."),
 ]
 Model = Annotated[str | None, typer.Option("--model", metavar="NAME", help="The model, as provider:name.")]
+Jsonl = Annotated[
+    bool,
+    typer.Option("--jsonl", help="With a message: print each frame of the socket as one line of JSON, as it comes."),
+]
 Policy = Annotated[
     str | None, typer.Option("--policy", metavar="PRESET", help="What it may do without asking: ask or read-only.")
 ]
-ListThem = Annotated[bool, typer.Option("--list", help="List the conversations with the bot that can be continued.")]
+ListThem = Annotated[bool, typer.Option("--list", help="List the conversations with the bot, the last used first.")]
+Limit = Annotated[
+    int, typer.Option("--limit", min=1, max=1000, metavar="N", help="With --list: maximum number of conversations.")
+]
 
 
 async def chat(  # noqa: PLR0913, PLR0917 (each is an option of the command)
@@ -60,12 +73,15 @@ async def chat(  # noqa: PLR0913, PLR0917 (each is an option of the command)
     model: Model = None,
     policy: Policy = None,
     list_: ListThem = False,
+    limit: Limit = 50,
+    jsonl: Jsonl = False,
 ) -> CommandResult:
     """Talk with a bot, or with the built-in assistant. Conversations are kept, and can be continued.
 
     With a message, prints the answer and exits: 0 after an answer, 5 if a call waits for approval, 6 at a limit, 8 if
     the model does not answer.
     """
+    reject_both(json=options.json, jsonl=jsonl)
     bot, message = _bot_and_message(options, words or [])
     if sum((continue_, resume is not None, fork is not None)) > 1:
         raise Invalid("Use at most one of --continue, --resume and --fork.")
@@ -73,19 +89,21 @@ async def chat(  # noqa: PLR0913, PLR0917 (each is an option of the command)
     read_policy(judged_by)
     async with _opened(options) as (port, goals):
         if list_:
-            return await _listed(goals, bot)
-        talk = Conversation(port, goals, _display(options, is_single=message is not None))
-        place = await _last(goals, bot) if continue_ else resume
+            return await list_conversations(options, goals, bot, limit)
+        is_silent = options.json or jsonl
+        display = _display(is_silent=is_silent, is_single=message is not None)
+        talk = Conversation(port, goals, display, on_frame=print_frame if jsonl else None)
+        place = await last_open(goals, bot) if continue_ else resume
         await _take_up(talk, place, fork)
         if message is None:
-            _require_terminal(options)
+            _require_terminal(options, is_silent=is_silent)
             await Interactive(options, talk, bot=bot, model=model, policy=judged_by).run()
             return _left(options, talk)
         if talk.goal_id is None:
             await talk.begin(message, bot=bot, model=model, policy=judged_by)
         else:
             await talk.say(message)
-        return _answered(options, talk)
+        return replace(_answered(options, talk), is_printed=jsonl)
 
 
 def _bot_and_message(options: Options, words: list[str]) -> tuple[str, str | None]:
@@ -104,9 +122,9 @@ def _bot_and_message(options: Options, words: list[str]) -> tuple[str, str | Non
     return bot, message
 
 
-def _require_terminal(options: Options) -> None:
+def _require_terminal(options: Options, *, is_silent: bool) -> None:
     """Raises: Invalid when no person can be asked."""
-    if options.no_input or options.json or not sys.stdin.isatty():
+    if options.no_input or is_silent or not sys.stdin.isatty():
         raise Invalid("There is no terminal to talk in. Give a message, or - to read it from standard input.")
 
 
@@ -130,19 +148,11 @@ async def _opened(options: Options) -> AsyncIterator[tuple[ChatPort, ChatGoals]]
         yield server, server
 
 
-def _display(options: Options, *, is_single: bool) -> Display:
-    if options.json:
+def _display(*, is_silent: bool, is_single: bool) -> Display:
+    if is_silent:
         return SilentDisplay()
     is_plain = is_single and not sys.stdout.isatty()
     return PlainDisplay() if is_plain else RichDisplay(is_interactive=not is_single)
-
-
-async def _last(goals: ChatGoals, bot: str) -> str:
-    """Raises: NotFound when there is no conversation."""
-    found = await goals.conversations(bot, _LISTED)
-    if not found:
-        raise NotFound(f"There is no conversation with {bot} to continue.")
-    return max(found, key=lambda goal: goal.summary.updated_us).id
 
 
 async def _take_up(talk: Conversation, resume: str | None, fork: str | None) -> None:
@@ -158,12 +168,6 @@ async def _take_up(talk: Conversation, resume: str | None, fork: str | None) -> 
             raise Invalid(f"--fork takes ID@SEQ, such as 20261119-1200-hello-1a2b@4; found {fork[:80]!r}.")
         await talk.open(goal_id)
         await talk.fork(at=int(seq))
-
-
-async def _listed(goals: ChatGoals, bot: str) -> CommandResult:
-    found = await goals.conversations(bot, _LISTED)
-    rows = [[goal.id, goal.text, goal.wire()["updated_at"]] for goal in found]
-    return CommandResult({"goals": [goal.wire() for goal in found]}, [Table(("ID", "TITLE", "LAST"), rows, ("ID",))])
 
 
 def _answered(options: Options, talk: Conversation) -> CommandResult:

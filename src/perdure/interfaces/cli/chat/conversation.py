@@ -1,7 +1,7 @@
 """One conversation in a terminal: what has come of it, what it waits for, and what is said next."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,6 +19,7 @@ from perdure.app.goals.values import (
     fold,
     text_of,
 )
+from perdure.app.wire.shown import shown_sha256
 from perdure.errors import Conflict
 from perdure.interfaces.cli.chat.display import Display, call_line
 from perdure.interfaces.cli.remote.ports.chat import ChatGoals, ChatPort
@@ -36,7 +37,14 @@ _MOST_LOOKS = 20
 class Conversation:
     """A conversation that is shown while it is answered."""
 
-    def __init__(self, port: ChatPort, goals: ChatGoals, display: Display) -> None:
+    def __init__(
+        self,
+        port: ChatPort,
+        goals: ChatGoals,
+        display: Display,
+        on_frame: "Callable[[wire.GoalFrame], None] | None" = None,
+    ) -> None:
+        """`on_frame` is called with each frame that is followed; those that `open` reads are not reported."""
         self.port = port
         self.goals = goals
         self.display = display
@@ -48,6 +56,7 @@ class Conversation:
         self._turn_seq = 0
         """The event of the last answer."""
         self._is_shown = True
+        self._on_frame = on_frame
 
     @property
     def seq(self) -> int:
@@ -92,7 +101,8 @@ class Conversation:
 
     async def decide(self, decision: str, call_id: str, value: Any = None) -> None:
         """Decide about a call, and show what follows."""
-        await self.port.decide(self._id(), decision, call_id, value)
+        shown = None if self.state is None else shown_sha256(self.state, call_id)
+        await self.port.decide(self._id(), decision, call_id, value, shown_sha256=shown)
         await self.follow()
 
     async def fork(self, *, at: int | None = None, before_message: int | None = None) -> None:
@@ -123,6 +133,7 @@ class Conversation:
                     if done and frame is None:
                         return
                     if frame is not None:
+                        self._report(frame)
                         self._take(frame)
                         coming = _next(frames)
                     looks += not done
@@ -143,6 +154,10 @@ class Conversation:
         if self.goal_id is None:
             raise Conflict("There is no conversation yet. Say something first.")
         return self.goal_id
+
+    def _report(self, frame: "wire.GoalFrame") -> None:
+        if self._on_frame is not None:
+            self._on_frame(frame)
 
     async def _is_at_rest(self) -> bool:
         goal = await self.goals.find(self._id())

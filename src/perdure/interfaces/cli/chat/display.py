@@ -1,5 +1,6 @@
 """How a conversation looks: answers as Markdown while they arrive, a line for each call, notices on standard error."""
 
+import json
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
@@ -8,6 +9,8 @@ from perdure.interfaces.cli.output.terminal import cut_to, lines, one_line, valu
 
 if TYPE_CHECKING:
     from rich.live import Live
+
+    from perdure.app.wire.resources import frames as wire
 
 _LONGEST_CALL = 100
 _FENCE = "```"
@@ -68,6 +71,11 @@ class SilentDisplay(PlainDisplay):
 
     def call(self, text: str) -> None:
         """See Display.call."""
+
+
+def print_frame(frame: "wire.GoalFrame") -> None:
+    """Print a frame of the socket as one line of JSON, which escapes all that a terminal could interpret."""
+    print(json.dumps(frame), flush=True)
 
 
 class RichDisplay:

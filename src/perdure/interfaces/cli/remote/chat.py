@@ -1,6 +1,6 @@
 """The conversations of a server, as `perdure chat` uses conversations."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ from perdure.interfaces.cli.remote.received_goals import read_goal
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources import frames as wire
+    from perdure.app.wire.resources.chat.conversations import Conversation
 
 
 class ServerConversations:
@@ -30,9 +31,12 @@ class ServerConversations:
         """See ChatPort.stop."""
         await self._client.conversations.stop(goal_id)
 
-    async def decide(self, goal_id: str, decision: str, call_id: str, value: Any = None) -> None:
+    async def decide(
+        self, goal_id: str, decision: str, call_id: str, value: Any = None, *, shown_sha256: str | None = None
+    ) -> None:
         """See ChatPort.decide."""
-        await self._client.goals.decide(goal_id, decision, call_id=call_id, value=value)
+        given = {"call_id": call_id, "value": value, "shown_sha256": shown_sha256}
+        await self._client.goals.decide(goal_id, decision, **given)
 
     async def fork(self, goal_id: str, *, at: int | None = None, before_message: int | None = None) -> str:
         """See ChatPort.fork."""
@@ -52,8 +56,6 @@ class ServerConversations:
         """See ChatGoals.find."""
         return read_goal(await self._client.goals.get(prefix, prefix=True))
 
-    async def conversations(self, bot: str, limit: int) -> Sequence[GoalView]:
+    def conversations(self, bot: str) -> "AsyncIterator[Conversation]":
         """See ChatGoals.conversations."""
-        found = self._client.goals.each(status="waiting", bot=None if bot == "assistant" else bot)
-        views = [read_goal(goal) async for goal in found if goal["waiting_for"] == "message"]
-        return [view for view in views if (view.summary.bot or "assistant") == bot][:limit]
+        return self._client.conversations.each(bot)

@@ -24,8 +24,8 @@ class Conversation(TypedDict):
     goal: Goal
     title: Annotated[str, Schema(description="The first 80 characters of the first message.")]
     messages: Annotated[int, Schema(description="Number of messages of the person.")]
-    last_text: Annotated[str | None, Schema(description="The beginning of the last message or answer.")]
-    last_at: Moment
+    last_text: Annotated[str, Schema(description="The first 500 characters of the last message or answer.")]
+    last_at: Annotated[Moment, Schema(description="Time of the last message or answer.")]
 
 
 class _Entry(TypedDict):

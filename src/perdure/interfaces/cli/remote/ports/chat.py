@@ -3,12 +3,13 @@
 The two implementations are `ConversationsHere` of `perdure.app`, and `ServerConversations` over the client.
 """
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from perdure.app.wire.goal_view import GoalView
     from perdure.app.wire.resources import frames as wire
+    from perdure.app.wire.resources.chat.conversations import Conversation
 
 
 class ChatPort(Protocol):
@@ -32,10 +33,12 @@ class ChatPort(Protocol):
         """Stop the answer; what has arrived of it is kept."""
         ...
 
-    async def decide(self, goal_id: str, decision: str, call_id: str, value: Any = None) -> None:
-        """Decide about an open call.
+    async def decide(
+        self, goal_id: str, decision: str, call_id: str, value: Any = None, *, shown_sha256: str | None = None
+    ) -> None:
+        """Decide about an open call; an approval names what was shown.
 
-        Raises: Conflict when it takes no such decision.
+        Raises: Conflict when it takes no such decision, or another call was shown.
         """
         ...
 
@@ -68,6 +71,9 @@ class ChatGoals(Protocol):
         """
         ...
 
-    async def conversations(self, bot: str, limit: int) -> "Sequence[GoalView]":
-        """Return conversations with a bot that wait for a message, the newest first."""
+    def conversations(self, bot: str) -> "AsyncIterator[Conversation]":
+        """Iterate over all conversations with a bot, the last used first; ended ones too.
+
+        Raises: NotFound when there is no such bot.
+        """
         ...

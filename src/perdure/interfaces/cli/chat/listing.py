@@ -1,0 +1,59 @@
+"""The list of conversations with a bot, for people and programs."""
+
+import time
+from typing import TYPE_CHECKING
+
+from perdure.errors import NotFound
+from perdure.interfaces.cli.command import Options
+from perdure.interfaces.cli.command_result import CommandResult, Table
+from perdure.interfaces.cli.goals.display.listing import status_of
+from perdure.interfaces.cli.output.terminal import cut_to, one_line
+from perdure.interfaces.cli.output.times import short_moment
+from perdure.interfaces.cli.remote.ports.chat import ChatGoals
+from perdure.interfaces.cli.remote.received_goals import read_goal
+from perdure.interfaces.cli.shell_hints import pasteable
+from perdure.moments import moment_us
+from perdure.statuses import FINAL
+
+if TYPE_CHECKING:
+    from perdure.app.wire.resources.chat.conversations import Conversation
+
+_HEADERS = ("conversation", "status", "last used", "messages", "title")
+_TITLE = 48
+
+
+async def last_open(goals: ChatGoals, bot: str) -> str:
+    """Return the id of the conversation that was used last and has not ended.
+
+    Raises: NotFound
+    """
+    async for each in goals.conversations(bot):
+        if each["goal"]["status"] not in FINAL:
+            return each["goal"]["id"]
+    raise NotFound(f"There is no conversation with {bot} to continue.")
+
+
+async def list_conversations(options: Options, goals: ChatGoals, bot: str, limit: int) -> CommandResult:
+    """Return the conversations with a bot, the last used first."""
+    found: list[Conversation] = []
+    has_more = False
+    async for each in goals.conversations(bot):
+        if len(found) == limit:
+            has_more = True
+            break
+        found.append(each)
+    if not found:
+        begin = pasteable(options, f'perdure chat {bot} "Hello"')
+        return CommandResult({"conversations": [], "has_more": False}, [f"No conversation with {bot} yet: {begin}"])
+    now_us = time.time_ns() // 1000
+    more = ["There are more; raise --limit to show them."] if has_more else []
+    table = Table(_HEADERS, [_cells(each, now_us) for each in found], whole=_HEADERS[:1])
+    again = f"Continue one: {pasteable(options, 'perdure chat --resume ID')}"
+    return CommandResult({"conversations": found, "has_more": has_more}, [table, *more, again])
+
+
+def _cells(conversation: "Conversation", now_us: int) -> list[str]:
+    goal = read_goal(conversation["goal"])
+    used = short_moment(moment_us(conversation["last_at"]), now_us)
+    title = cut_to(one_line(conversation["title"]), _TITLE)
+    return [goal.id, status_of(goal, now_us), used, str(conversation["messages"]), title]
