@@ -193,7 +193,9 @@ def _suggestion(builtin_turn: AskQuestion, options: Sequence[Option], proposal: 
         return None
     proposed = proposal.options[proposal.suggested]
     id_ = proposed.id if proposed.id in ids else f"{MODEL_OPTION}{proposal.suggested}"
-    reason = " ".join(proposal.reason.split())[:_LONGEST_REASON] or "it fits what you said"
+    reason = " ".join(proposal.reason.split())[:_LONGEST_REASON]
+    if not reason or not reason.isprintable():
+        reason = "it fits what you said"
     return Suggestion(option_id=id_, reason=reason) if id_ in ids else None
 
 

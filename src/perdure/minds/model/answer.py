@@ -7,15 +7,23 @@ from typing import Any
 
 import orjson
 
+from perdure.errors import Invalid
 from perdure.kernel.conversation.messages import ModelTurn
 from perdure.kernel.conversation.parts import Opaque, Part, TextPart, ThinkingPart, TokenUsage, ToolCallPart
 from perdure.minds.model.ports import Delta, DeltaReset, ModelAnswer
 from perdure.text.storable import without_surrogates
+from perdure.text.strict_json import dump_json
 
 LARGEST = 1024 * 1024
 """The maximum size in bytes of the recorded texts of one turn."""
 DEEPEST = 64
 """The maximum depth of arguments; deeper ones are recorded as text."""
+MOST_PARTS = 512
+MOST_CALLS = 128
+"""The maximum numbers of parts and of tool calls of one turn; those that follow are left out."""
+_LARGEST_OPAQUE = 1024 * 1024
+"""The maximum size in bytes of the data of providers of one turn; what exceeds it is left out."""
+_LONGEST_NAME = 200
 
 
 @dataclass
@@ -53,18 +61,23 @@ def turn_of(answer: ModelAnswer, number: int) -> ModelTurn:
         max(answer.duration_ms, 0),
         answer.first_token_ms,
         max(answer.attempts, 1),
-        None if answer.response_id is None else without_surrogates(answer.response_id),
+        None if answer.response_id is None else without_surrogates(answer.response_id)[:_LONGEST_NAME],
         truncated=answer.truncated or is_cut,
     )
 
 
 def bounded(parts: Sequence[Part], number: int) -> tuple[tuple[Part, ...], bool]:
     """Return parts that can be recorded, with ids for their calls, and whether any was shortened."""
-    left, calls, is_cut = LARGEST, 0, False
+    left, left_opaque, calls, is_cut = LARGEST, _LARGEST_OPAQUE, 0, False
     kept: list[Part] = []
     for part in parts:
+        if len(kept) == MOST_PARTS or (isinstance(part, ToolCallPart) and calls == MOST_CALLS):
+            return tuple(kept), True
         calls += isinstance(part, ToolCallPart)
-        whole = _call(part, f"t{number}.{calls}") if isinstance(part, ToolCallPart) else _said(part)
+        opaque, opaque_size = _opaque(part.opaque, left_opaque)
+        left_opaque -= opaque_size
+        named = replace(part, opaque=opaque)
+        whole = _call(named, f"t{number}.{calls}") if isinstance(named, ToolCallPart) else _said(named)
         short, size = _within(whole, left)
         is_cut, left = is_cut or short != whole, left - size
         kept.append(short)
@@ -72,7 +85,7 @@ def bounded(parts: Sequence[Part], number: int) -> tuple[tuple[Part, ...], bool]
 
 
 def _said(part: TextPart | ThinkingPart) -> Part:
-    return replace(part, text=without_surrogates(part.text), opaque=_opaque(part.opaque))
+    return replace(part, text=without_surrogates(part.text))
 
 
 def _within(part: Part, left: int) -> tuple[Part, int]:
@@ -89,15 +102,15 @@ def _within(part: Part, left: int) -> tuple[Part, int]:
 
 def _call(part: ToolCallPart, call_id: str) -> ToolCallPart:
     """Return a call with its id; arguments that cannot be stored unchanged become text."""
-    named = replace(part, call_id=call_id, tool=without_surrogates(part.tool)[:200], opaque=_opaque(part.opaque))
+    named = replace(part, call_id=call_id, tool=without_surrogates(part.tool)[:_LONGEST_NAME])
     if part.arguments is None:
         return replace(named, arguments_text=without_surrogates(part.arguments_text or ""))
     if _is_deep(part.arguments, DEEPEST):
         return replace(named, arguments=None, arguments_text=_as_text(part.arguments))
     arguments = _clean(part.arguments)
     try:
-        orjson.dumps(arguments)
-    except (TypeError, ValueError):
+        dump_json(arguments, "The arguments")
+    except Invalid:
         return replace(named, arguments=None, arguments_text=_as_text(part.arguments))
     return replace(named, arguments=arguments)
 
@@ -129,15 +142,15 @@ def _clean(value: Any) -> Any:
             return value
 
 
-def _opaque(opaque: Opaque | None) -> Opaque | None:
-    """Return the data of a provider, unless it cannot be stored unchanged."""
+def _opaque(opaque: Opaque | None, left: int) -> tuple[Opaque | None, int]:
+    """Return the data of a provider and its size, unless it cannot be stored unchanged or is larger than `left`."""
     if opaque is None:
-        return None
+        return None, 0
     try:
-        orjson.dumps([opaque.provider, opaque.id, opaque.signature, opaque.details])
+        size = len(orjson.dumps([opaque.provider, opaque.id, opaque.signature, opaque.details]))
     except (TypeError, ValueError):
-        return None
-    return opaque
+        return None, 0
+    return (opaque, size) if size <= left else (None, 0)
 
 
 def estimated(sent_bytes: int, parts: Sequence[Part]) -> TokenUsage:

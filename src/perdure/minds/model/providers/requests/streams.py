@@ -25,6 +25,10 @@ from perdure.text.strict_json import PAYLOAD, dump_json, parse_json
 
 LONGEST_ANSWER_BYTES = 1 << 20
 """Of all texts of an answer together; what follows is not read."""
+MOST_PARTS = 1024
+"""The maximum number of parts of an answer; what follows is not read."""
+_MOST_TOKENS = 10**12
+"""A reported number that is larger, or below zero, is replaced by an estimate."""
 _Kind = Literal["text", "thinking", "arguments"]
 
 
@@ -84,6 +88,9 @@ class Arrival:
             kind, text = "text" if is_answer else "arguments", _arguments_text(part.args)
         else:
             return  # images, files and tools that the provider runs itself are not asked for
+        if len(self._parts) == MOST_PARTS:
+            self.is_truncated = True
+            return
         self._parts[index] = _Arriving(kind, len(self._parts))
         self._add(self._parts[index], text)
 
@@ -146,15 +153,17 @@ class Arrival:
 
     def _usage(self, response: wire.ModelResponse) -> TokenUsage:
         usage = response.usage
-        if self.is_truncated or not (usage.input_tokens or usage.output_tokens):
+        found = {
+            "input": usage.input_tokens,
+            "output": usage.output_tokens,
+            "cache_read": usage.cache_read_tokens,
+            "cache_write": usage.cache_write_tokens,
+            "reasoning": usage.output_reasoning_tokens,
+        }
+        is_usable = all(isinstance(each, int) and 0 <= each <= _MOST_TOKENS for each in found.values())
+        if self.is_truncated or not is_usable or not (usage.input_tokens or usage.output_tokens):
             return estimate_usage(self._request, self._size)
-        return TokenUsage(
-            input=usage.input_tokens,
-            output=usage.output_tokens,
-            cache_read=usage.cache_read_tokens,
-            cache_write=usage.cache_write_tokens,
-            reasoning=usage.output_reasoning_tokens,
-        )
+        return TokenUsage(**found, estimated=False)
 
 
 @dataclass(frozen=True, slots=True)
