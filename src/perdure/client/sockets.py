@@ -4,10 +4,15 @@ from websockets.asyncio.client import connect
 
 from perdure.client.connection import Connection
 
+_LARGEST_FRAME = 64 << 20
+"""Bytes. One event is one frame, and a turn with 1 MiB of text is larger than the default of 1 MiB."""
+
 
 def open_socket(connection: Connection, path: str) -> connect:
     """Return a connection to a path, to be awaited or used as a context manager."""
-    return _Direct(connection.socket_url(path), additional_headers=connection.headers, proxy=None)
+    return _Direct(
+        connection.socket_url(path), additional_headers=connection.headers, proxy=None, max_size=_LARGEST_FRAME
+    )
 
 
 class _Direct(connect):
