@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from contextvars import Context
 from pathlib import Path
 from typing import Any
 
@@ -299,3 +300,35 @@ async def test_a_history_of_version_2_that_cannot_be_replayed_is_refused_with_th
     events = [event_of(line) for line in LEGACY.read_text(encoding="utf-8").splitlines()]
     with pytest.raises(ChangedFlow, match="does not tell which deadlines of asyncio had passed"):
         await replayed(events[:-1], with_another_step)
+
+
+@pytest.mark.parametrize("how", ["step", "deadline"])
+async def test_a_flow_that_waited_for_something_unrecorded_continues_beside_a_running_step(
+    world: World, how: str
+) -> None:
+    opened, gate = asyncio.Event(), asyncio.Event()
+
+    async def until_open() -> None:
+        await opened.wait()
+
+    async def opens() -> None:
+        opened.set()
+
+    async def two_lines(goal: Goal) -> str:
+        async def waits_first() -> None:
+            asyncio.get_running_loop().call_later(0.2, gate.set, context=Context())
+            await gate.wait()  # longer than a flow is checked again after its last activity
+            if how == "step":
+                await goal.options(effect="idempotent").step(opens)
+                return
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.01):
+                    await asyncio.Event().wait()
+            opened.set()
+
+        await goal.gather(goal.options(effect="idempotent").step(until_open), waits_first())
+        return "both"
+
+    async with asyncio.timeout(20):  # the step never ends unless the other line continues
+        state = await run_to_end(world, two_lines)
+    assert state.status == "done"

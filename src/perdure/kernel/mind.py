@@ -1,5 +1,6 @@
 """The port of a mind, and the proposals that it returns."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -31,6 +32,8 @@ class Proposal:
 
     The mind proposes them until they are recorded. So a flow that polls does not cost a commit for each of its sleeps.
     """
+    news: asyncio.Future[None] | None = None
+    """Done when the mind has news by itself before it is asked again; None if that cannot be. See `Mind.has_news`."""
     in_order: bool = False
     """Whether each call starts only after the one before it is settled. The policy judges each such call of a model
     when it could start."""

@@ -38,6 +38,7 @@ class Decider:
         self._clock = clock
         self._calls = calls
         self._children = children
+        self._wake = wake
         self._deliberation = Deliberation(run_context.mind, wake, run_context.keep)
         self.wake_us: int | None = None
         self.again_s: float | None = None
@@ -142,6 +143,8 @@ class Decider:
             self._deciding = None
         if proposal.events or proposal.notes:
             self._record_first(proposal)
+        if proposal.news is not None:
+            proposal.news.add_done_callback(self._wake)
         self.end_abandoned()
         return proposal
 

@@ -27,7 +27,7 @@ from perdure.minds.flow.execution.event_loop import FlowCallbacks
 from perdure.minds.flow.execution.progress import Progress
 from perdure.minds.flow.execution.recorded_steps import ChangedFlow, Recorded
 from perdure.minds.flow.execution.timers.flow_timers import FlowTimers
-from perdure.minds.flow.execution.waiting import advance, check_again_s, fire_passed, settle_doubts
+from perdure.minds.flow.execution.waiting import advance, fire_passed, next_check, settle_doubts
 from perdure.minds.flow.flow import Flow
 from perdure.minds.flow.goal import Goal
 from perdure.minds.flow.requests import (
@@ -131,7 +131,7 @@ class FlowMind:
         """See Mind.decide."""
         progress, delivery = self._progress, self._delivery
         callbacks = self._launch(state) if progress.callbacks is None else progress.callbacks
-        progress.state = state
+        progress.state, progress.news = state, None
         await callbacks.rest()
         while (is_cancel := delivery.is_cancel_next(state)) or progress.delivered < len(state.settled):
             if is_cancel:
@@ -150,9 +150,11 @@ class FlowMind:
             end = None if state.is_busy else progress.end
             return Proposal(cancelled=cancelled, end=end, events=markers, notes=notes)
         actions, unrecorded, wakes = begin_fresh(progress, state, now_us)
-        again_s = check_again_s(progress)
+        again_s, news = next_check(progress)
         wake_us = min(wakes, default=None)
-        return _proposal(actions, unrecorded, cancelled, wake_us=wake_us, again_s=again_s, events=markers, notes=notes)
+        return _proposal(
+            *(actions, unrecorded, cancelled), wake_us=wake_us, again_s=again_s, events=markers, notes=notes, news=news
+        )
 
     async def _fire_due(self, state: GoalState, timers: FlowTimers, callbacks: FlowCallbacks) -> None:
         """Fire the timers of the function that have expired, one at a time, as outcomes are delivered."""
@@ -314,7 +316,9 @@ class FlowMind:
         progress.state, self.goal_id, self.origins = state, state.goal_id, state.origins
         progress.now_us = progress.reached_us = state.origins[0].created_us
         callbacks = progress.callbacks = FlowCallbacks(partial(is_of, self))
-        progress.timers = FlowTimers(self, lambda: progress.reached_us, is_shown=callbacks.shows_timers)
+        progress.timers = FlowTimers(
+            self, lambda: progress.reached_us, progress.tell_news, is_shown=callbacks.shows_timers
+        )
         progress.body = asyncio.create_task(self._run(state.goal_id), context=context_of(Branch(self)))
         return callbacks
 

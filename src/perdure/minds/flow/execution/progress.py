@@ -48,8 +48,23 @@ class Progress:
     active_s: float = 0.0
     """The time of the last activity of the function, by the clock of the event loop."""
 
+    news: "asyncio.Future[None] | None" = None
+    """Done at the next activity of the function; None if nothing waits for it."""
+
+    def next_news(self) -> "asyncio.Future[None]":
+        """Return a future that is done at the next activity of the function, or when one of its timers expires."""
+        self.news = asyncio.get_running_loop().create_future()
+        return self.news
+
+    def tell_news(self) -> None:
+        """Wake what waits for news of the function."""
+        if self.news is not None and not self.news.done():
+            self.news.set_result(None)
+
     def note_activity(self, loop: asyncio.AbstractEventLoop) -> None:
         """Record an activity of the function: it did or received something."""
+        if self.news is not None:
+            self.tell_news()
         self.active_s, callbacks = loop.time(), self.callbacks
         if callbacks is not None:
             callbacks.note_activity()

@@ -75,15 +75,19 @@ def _records_timers(progress: Progress) -> bool:
     return progress.state is None or progress.state.first_v > _WITHOUT_TIMERS
 
 
-def check_again_s(progress: Progress) -> float | None:
-    """Return the seconds after which to check the function again without an event; None to wait for events."""
+def next_check(progress: Progress) -> tuple[float | None, "asyncio.Future[None] | None"]:
+    """Return how to find out that the function does something by itself: after some seconds, and by a future.
+
+    Without seconds, the goal may be parked. Both are None if the function certainly waits for its requests.
+    """
     timer_s = None if progress.timers is None else progress.timers.next_s()
+    if timer_s is None and progress.requests and _waits_for_requests(progress):
+        return None, None
+    news = progress.next_news()
     if timer_s is not None:
-        return timer_s + 0.001
-    if not progress.requests:
-        return _CHECK_AGAIN_S
+        return timer_s + 0.001, news
     is_fresh = asyncio.get_running_loop().time() - progress.active_s < _GRACE_S
-    return _CHECK_AGAIN_S if is_fresh and not _waits_for_requests(progress) else None
+    return _CHECK_AGAIN_S if is_fresh or not progress.requests else None, news
 
 
 def _waits_for_requests(progress: Progress) -> bool:

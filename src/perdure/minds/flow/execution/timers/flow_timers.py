@@ -69,10 +69,13 @@ class _Hook:
 class FlowTimers:
     """The timers of one run of a flow; `owner` is its mind, as in its branches."""
 
-    def __init__(self, owner: object, reached_us: Callable[[], int], *, is_shown: bool) -> None:
+    def __init__(
+        self, owner: object, reached_us: Callable[[], int], on_expiry: Callable[[], None], *, is_shown: bool
+    ) -> None:
         self._loop: Any = asyncio.get_running_loop()
         self._owner = owner
         self._reached_us = reached_us
+        self._on_expiry = on_expiry
         self._live: list[Timer] = []
         self._most = _FEWEST_KEPT
         self._due: list[Timer] = []
@@ -127,6 +130,7 @@ class FlowTimers:
             return
         timer.is_due = True
         self._due.append(timer)
+        self._on_expiry()
 
     def _pruned(self) -> list[Timer]:
         self._live = [timer for timer in self._live if not timer.handle.cancelled()]
