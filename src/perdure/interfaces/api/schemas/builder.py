@@ -8,7 +8,7 @@ from perdure.app.builder.values import Back, BuilderConfig, Confirm, FreeText, O
 from perdure.app.builder.vocabulary import EngineName
 from perdure.interfaces.api.schemas.envelopes import ReadBy
 
-_ENGINE = "Who leads the interview: `builtin` or `model` (default: the model, if one is configured)."
+_ENGINE = "What leads the interview: `builtin` or `model` (default: the model, if one is configured)."
 
 
 class Answer(RootModel[OptionIndex | OptionIndexes | FreeText | Confirm | Back | Literal["back"]]):

@@ -40,9 +40,7 @@ Words = Annotated[
         help="The bot (default: setting `chat.bot`) and one message; `-`: read the message from standard input.",
     ),
 ]
-Continue = Annotated[
-    bool, typer.Option("--continue", help="Continue the conversation with the bot that was used last.")
-]
+Continue = Annotated[bool, typer.Option("--continue", help="Continue the last conversation with the bot.")]
 Resume = Annotated[
     str | None, typer.Option("--resume", metavar="[ID]", help="Continue a conversation; without an ID, list them.")
 ]

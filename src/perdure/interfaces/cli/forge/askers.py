@@ -139,13 +139,13 @@ def print_text(*texts: str) -> None:
 
 
 def read_answers(path: Path) -> list[Any]:
-    """Read a file with a JSON list of answers.
+    """Read a file with answers.
 
     Raises: NotFound; Invalid; Denied
     """
     answers = parse_json(read_file(path, _LARGEST), str(path), SYNTAX)
     if not isinstance(answers, list):
-        raise Invalid(f"{path} must hold a JSON list of answers, one for each question.")
+        raise Invalid(f"{path} must be a JSON list of answers, one for each question.")
     return answers
 
 

@@ -15,14 +15,18 @@ Description = Annotated[
 ]
 Answers = Annotated[
     Path | None,
-    typer.Option("--answers", metavar="FILE", help="A file with a JSON list of answers, one for each question."),
+    typer.Option(
+        "--answers",
+        metavar="FILE",
+        help='A JSON list, an answer per question: {"option_index": 0}, {"free_text": "…"} or {"confirm": true}.',
+    ),
 ]
 Engine = Annotated[
     str | None,
     typer.Option(
         "--engine",
         metavar="ENGINE",
-        help="Who leads the interview: builtin, or model (default: model, if one is configured).",
+        help="What leads the interview: builtin, or model (default: model, if one is configured).",
     ),
 ]
 Yes = Annotated[
@@ -41,7 +45,7 @@ async def new(  # noqa: PLR0913 (each is an option of the command)
     *,
     description: Description = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Resume a draft: the newest, or the one named by TEXT.")
+        bool, typer.Option("--resume", help="Resume a draft: the newest, or the one with the id DESCRIPTION.")
     ] = False,
     reconfigure: Annotated[str | None, typer.Option("--reconfigure", metavar="SLUG", help="Change a bot.")] = None,
     answers: Answers = None,

@@ -88,7 +88,9 @@ async def create(
     name: Annotated[str | None, typer.Option("--name", help="The name (default: derived from the text).")] = None,
     capability: Annotated[
         list[str] | None,
-        typer.Option("--capability", help="A capability; repeatable (default: derived from the text)."),
+        typer.Option(
+            "--capability", help="A capability such as read-files; may be repeated (default: derived from the text)."
+        ),
     ] = None,
 ) -> CommandResult:
     """Create a skill for the bots of this home. Repeating the same call changes nothing."""

@@ -31,7 +31,7 @@ All = Annotated[
     bool,
     typer.Option(
         "--all",
-        help="Instead of an id or filters: all goals that are unfinished (cancel), failed (retry), finished (delete).",
+        help="All goals to which the command applies: unfinished (cancel), failed (retry) or finished (delete) ones.",
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]

@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
 async def doctor(
     options: Options,
     *,
-    fix: Annotated[bool, typer.Option("--fix", help="Make the home's files private again.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Restore the private permissions of the home's files.")] = False,
 ) -> CommandResult:
     """Check settings, files, database, memory and everything else that Perdure depends on."""
     try:

@@ -24,7 +24,9 @@ def register(app: typer.Typer) -> None:
     @command(app, "serve", runs_flows=True)
     async def serve(
         options: Options,
-        port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 selects a free one.")] = 8733,
+        port: Annotated[
+            int, typer.Option("--port", min=0, max=65535, help="The port (default: 8733); 0 selects a free one.")
+        ] = 8733,
         host: Annotated[str, typer.Option("--host", help="The address to listen at.")] = "127.0.0.1",
         expose: Annotated[
             bool, typer.Option("--expose", help="Allow an address that other machines can reach.")

@@ -26,7 +26,11 @@ Input = Annotated[
 _RECORD: Mapping[str, Any] = {
     "kind": Annotated[
         str | None,
-        typer.Option("--type", metavar="TYPE", help="Type of the record: incident, revert, lesson, decision, fact, …"),
+        typer.Option(
+            "--type",
+            metavar="TYPE",
+            help="Type of the record: lesson, decision, fact, preference, incident, or another word.",
+        ),
     ],
     "title": Annotated[str | None, typer.Option("--title", metavar="TEXT", help="The subject in one line.")],
     "summary": Annotated[str | None, typer.Option("--summary", metavar="TEXT", help="The text of the record.")],

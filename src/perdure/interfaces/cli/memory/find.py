@@ -79,7 +79,9 @@ Since = Annotated[
 Until = Annotated[
     str | None, typer.Option("--until", metavar="WHEN", help="Only records before this time: 12h, 30d, 2026-11-15.")
 ]
-MorePaths = Annotated[list[str] | None, typer.Argument(metavar="PATH", help="More paths.")]
+MorePaths = Annotated[
+    list[str] | None, typer.Argument(metavar="PATH", help="Paths, in addition to those of the options.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -108,7 +110,7 @@ async def query(  # noqa: PLR0913 (each is an option of the command)
     repo: Repo = None,
     limit: Limit = None,
 ) -> CommandResult:
-    """Find records about a change: `related`, with the paths that the commit of --sha changed as criteria, too."""
+    """Find records about a change. Like `related`, but --sha also matches the paths that the commit changed."""
     if pr is not None and sha is not None:
         raise Invalid("Use --pr or --sha, not both: each names one change.")
     listed = [in_repository(each) for each in (*(paths or []), *(more_paths or []))]
