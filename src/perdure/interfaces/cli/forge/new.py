@@ -11,7 +11,8 @@ from perdure.interfaces.cli.command_result import CommandResult
 from perdure.interfaces.cli.remote.opened import builder_of
 
 Description = Annotated[
-    str | None, typer.Argument(metavar="[TEXT]", help="Description of the bot; with --resume, the whole id of a draft.")
+    str | None,
+    typer.Argument(metavar="[DESCRIPTION]", help="Description of the bot; with --resume, the whole id of a draft."),
 ]
 Answers = Annotated[
     Path | None,
