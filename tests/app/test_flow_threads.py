@@ -247,7 +247,7 @@ async def test_what_a_thread_runs_is_cancelled_and_its_end_waited_for() -> None:
     with pytest.raises(asyncio.CancelledError):
         await running
     assert ended.is_set()
-    assert not thread.is_left
+    assert not thread.is_abandoned
     thread.close()
 
 

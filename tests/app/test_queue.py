@@ -12,7 +12,7 @@ from perdure.app.goals.new_goal import NewGoal, of_command, of_plan_text
 from perdure.app.home.system import SystemClock
 from perdure.app.home.workdirs import WORK
 from perdure.app.wire.goal_view import QUEUED, GoalView
-from perdure.app.workers.background import LOOK_S
+from perdure.app.workers.background import POLL_S
 from perdure.app.workers.server_worker import ServerWorker
 from perdure.kernel.events import Limits
 from perdure.kernel.ports import Worker
@@ -281,7 +281,7 @@ async def test_a_goal_that_another_worker_has_just_claimed_is_tried_again_at_the
 
     with failpoints.armed("store.claim.before", claimed_by_another):
         async with at_work(p):
-            async with asyncio.timeout(20 * LOOK_S):
+            async with asyncio.timeout(20 * POLL_S):
                 await become(p, goal.id, "done")
     assert len(tries) == 2
 

@@ -11,7 +11,7 @@ import pytest
 
 from perdure import Goal, Perdure, flow
 from perdure.app.goals.new_goal import of_command, of_flow
-from perdure.app.workers.background import LOOK_S
+from perdure.app.workers.background import POLL_S
 from tests.app.serving import at_work, become
 
 RESUME_FAILED = "resuming "
@@ -59,7 +59,7 @@ async def test_a_goal_whose_code_was_changed_is_not_tried_again_and_again(
                 if RESUME_FAILED in caplog.text:
                     break
                 await asyncio.sleep(0.01)
-            await asyncio.sleep(3 * LOOK_S)  # long enough for many tries, if there were any
+            await asyncio.sleep(3 * POLL_S)  # long enough for many tries, if there were any
             assert caplog.text.count(RESUME_FAILED) == 1
     assert [event.seq for event in await p.goals.history(goal.id)] == before
     async with at_work(p):

@@ -130,7 +130,7 @@ class TemporaryHome(Perdure):
 
     async def _has_more(self) -> bool:
         """Apply posts, and resume goals that can continue; return whether something runs."""
-        await self.goals.look_at_all()
+        await self.goals.read_all_inboxes()
         is_resumed = await self.goals.worker.poll()
         return is_resumed or bool(self._active() - self._stuck)  # the poll of the worker may have started something
 

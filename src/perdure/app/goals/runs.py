@@ -218,12 +218,12 @@ class GoalRuns(GoalLists, ABC):
         """End all runs, as if the lease could not be renewed."""
         await self._runner.process.end_runs()
 
-    async def look_at_all(self) -> None:
+    async def read_all_inboxes(self) -> None:
         """Apply the pending posts of all goals that run here now.
 
         Raises: Unavailable
         """
-        await self._runner.process.look_at_all()
+        await self._runner.process.read_all_inboxes()
 
     async def _started(self, new: "NewGoal") -> str | None:
         """Return the id of the goal with the same start key.

@@ -1,4 +1,4 @@
-"""What a model was shown and answered in a goal, as every surface shows it beside the calls."""
+"""The prompts, messages and answers of a model in a goal, as every surface shows them beside the calls."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
@@ -22,17 +22,17 @@ def model_steps(state: GoalState) -> "list[ModelStep]":
 
 
 def _steps(state: GoalState) -> "Iterator[ModelStep]":
-    talk = state.conversation
-    for seq, prompt in talk.prompts:
+    conversation = state.conversation
+    for seq, prompt in conversation.prompts:
         yield _step(seq, "prompt", prompt.model, f"{len(prompt.tools)} tools", prompt.system)
-    for seq, said in talk.said:
-        yield _said(seq, said)
-    if talk.failure is not None:
-        failure = talk.failure
-        yield _step(talk.failure_seq, "failure", failure.model, failure.code, failure.message)
+    for seq, said in conversation.said:
+        yield _entry_step(seq, said)
+    if conversation.failure is not None:
+        failure = conversation.failure
+        yield _step(conversation.failure_seq, "failure", failure.model, failure.code, failure.message)
 
 
-def _said(seq: int, said: Said) -> "ModelStep":
+def _entry_step(seq: int, said: Said) -> "ModelStep":
     match said:
         case Message():
             return _step(seq, "message", None, said.by, said.text)
@@ -51,7 +51,7 @@ def _turn_state(turn: ModelTurn) -> str:
 
 
 def _measured(step: "ModelStep", said: ModelTurn | TranscriptSummary) -> "ModelStep":
-    """Return a step with what it used."""
+    """Return a step with its usage."""
     usage: TokenUsage = said.usage
     return {
         **step,

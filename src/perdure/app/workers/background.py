@@ -22,7 +22,7 @@ from perdure.kernel.ports import ClaimedGoal, Clock
 if TYPE_CHECKING:
     from perdure.app.goals.goals import Goals
 
-LOOK_S = 0.5
+POLL_S = 0.5
 MOST_RUNNING = 64
 MOST_SKIPPED = 500
 """Maximum number of goals that a claim skips; with more, only goals after the last claimed one are tried."""
@@ -123,7 +123,7 @@ class BackgroundRuns:
             else:
                 self._outages.worked()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_S):
+                async with asyncio.timeout(POLL_S):
                     await self._poll_requested.wait()
             self._poll_requested.clear()
 

@@ -33,7 +33,7 @@ class FlowThread:
 
         Raises: Unavailable when the system has no thread or no descriptors left.
         """
-        self.is_left = False
+        self.is_abandoned = False
         """True from its cancellation until its end: its code may still run, but must not start anything."""
         self._name = name
         self._home = asyncio.get_running_loop()
@@ -51,8 +51,8 @@ class FlowThread:
     async def run(self, coroutine: Coroutine[Any, Any, T], on_late_end: Callable[[], None] = lambda: None) -> T:
         """Run a coroutine on the thread, and wait for its end.
 
-        A cancellation is passed to the coroutine, and its end is awaited while the thread responds. Otherwise `is_left`
-        stays true, and `on_late_end` is called when the coroutine ends later.
+        A cancellation is passed to the coroutine, and its end is awaited while the thread responds. Otherwise
+        `is_abandoned` stays true, and `on_late_end` is called when the coroutine ends later.
         """
         task: asyncio.Task[T] | None = None
         ended: asyncio.Future[T] = self._home.create_future()
@@ -70,13 +70,13 @@ class FlowThread:
         try:
             return await asyncio.shield(ended)
         except asyncio.CancelledError:
-            self.is_left = not ended.done()
+            self.is_abandoned = not ended.done()
             self._there(cancel)
             try:
                 await self._wait_while_it_answers(ended)
             finally:
-                self.is_left = not ended.done()
-                if self.is_left:
+                self.is_abandoned = not ended.done()
+                if self.is_abandoned:
                     ended.add_done_callback(lambda _ended: self._ended_late(on_late_end))
             raise
 
@@ -103,7 +103,7 @@ class FlowThread:
             await asyncio.wait({ended}, timeout=_PAUSE_S)
 
     def _ended_late(self, on_late_end: Callable[[], None]) -> None:
-        self.is_left = False
+        self.is_abandoned = False
         on_late_end()
 
     def _there(self, act: Callable[[], object]) -> None:
@@ -154,7 +154,7 @@ class Apart:
         except TimeoutError:
             raise late from None
         finally:
-            if thread.is_left:
+            if thread.is_abandoned:
                 self._late.add(name)
             thread.close()
 

@@ -87,7 +87,7 @@ class Ownership:
         try:
             yield
         finally:
-            if not journal.is_released() and not self._worker.is_left(journal.goal_id):
+            if not journal.is_released() and not self._worker.is_abandoned(journal.goal_id):
                 await self.release(journal.goal_id, worker, journal.epoch)
 
     async def _claim(
@@ -114,7 +114,7 @@ class Ownership:
                 tell(f"waiting up to {math.ceil(left_s)} s for a sign of life of worker {owner.id} on {owner.host}")
                 is_reported = True
             await self._clock.sleep(min(left_s, _HEARTBEAT_POLL_S))
-            await self._worker.stay(worker)
+            await self._worker.ensure_renewed(worker)
 
     async def release(self, goal_id: str, worker: Worker, epoch: int) -> None:
         """Release a goal; if that fails, the goal is free when the lease expires, or after the next poll."""

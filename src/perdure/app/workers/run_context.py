@@ -211,7 +211,7 @@ class RunSetup:
 
 def _is_ours(worker: LocalWorker, thread: FlowThread | None) -> bool:
     """Return whether a run may start calls: the lease is valid, and its thread was not cancelled."""
-    return worker.is_sure() and not (thread is not None and thread.is_left)
+    return worker.is_lease_valid() and not (thread is not None and thread.is_abandoned)
 
 
 async def call_on(thread: FlowThread | None, fn: Callable[[], T]) -> T:

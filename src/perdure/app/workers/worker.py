@@ -15,7 +15,7 @@ from perdure.kernel.loop import Loop, RunResult
 from perdure.kernel.ports import ClaimedGoal, Clock, Inbox, Leases, Owned, Worker
 
 LEASE_S = 30.0
-LOOK_S = 0.5
+POLL_S = 0.5
 """The interval of the query of the inboxes of all its goals."""
 _RETRY_S = 1.0
 _RETIRE_S = 2.0
@@ -49,14 +49,14 @@ class LocalWorker:
         self._identity: WorkerIdentity | None = None
         self._held: set[str] = set()
         self._are_runs_ended = False
-        self._left: set[str] = set()
+        self._abandoned: set[str] = set()
         """Goals whose flow blocks its thread after its cancellation: they stay claimed while that code can still run.
         """
         self.is_in_doubt = False
         """Whether this worker may own goals that it does not hold, because a claim or release has failed."""
         self._loops: dict[str, Loop] = {}
         self._beating: asyncio.Task[None] | None = None
-        self._looking: asyncio.Task[None] | None = None
+        self._polling: asyncio.Task[None] | None = None
         self._releasing: set[asyncio.Future[None]] = set()
         self._renewers = 0
         self._renewed_s = 0.0
@@ -90,7 +90,7 @@ class LocalWorker:
                 await self._renew(worker)
             yield worker
         finally:
-            if goal_id not in self._left:
+            if goal_id not in self._abandoned:
                 self._held.discard(goal_id)
             self._released.set()
 
@@ -103,7 +103,7 @@ class LocalWorker:
         """
         self._identity = self._identity or self._identify()
         worker = self._identity.worker
-        await self.stay(worker)
+        await self.ensure_renewed(worker)
         with self.doubting():
             return await self._leases.claim_next(queues, worker, skip=skip, after=after)
 
@@ -129,7 +129,7 @@ class LocalWorker:
         self._loops[goal_id] = loop
         run = loop.run(is_resumed=is_resumed)
         if thread is not None:
-            run = thread.run(run, partial(self._forget_left, goal_id, worker, loop.journal.epoch))
+            run = thread.run(run, partial(self._release_abandoned, goal_id, worker, loop.journal.epoch))
         async with self.renewing(worker) as beating:
             running = asyncio.create_task(run)
             try:
@@ -141,8 +141,8 @@ class LocalWorker:
                     await _end(running)
                 finally:  # also when this task is cancelled again
                     del self._loops[goal_id]
-                    if thread is not None and thread.is_left:
-                        self._left.add(goal_id)
+                    if thread is not None and thread.is_abandoned:
+                        self._abandoned.add(goal_id)
         if self._are_runs_ended:
             raise RunsEnded(f"{goal_id} was ended with all runs of this process.")
         if self._is_closing:
@@ -162,7 +162,7 @@ class LocalWorker:
         self._renewers += 1
         if self._beating is None:
             self._beating = asyncio.create_task(self._beat(worker))
-            self._looking = asyncio.create_task(self._look())
+            self._polling = asyncio.create_task(self._poll_inboxes())
         try:
             yield self._beating
         finally:
@@ -170,18 +170,18 @@ class LocalWorker:
             if not self._renewers:
                 await self._end_chores()
 
-    def is_sure(self) -> bool:
+    def is_lease_valid(self) -> bool:
         """Return whether no other worker can own the goals: the lease was renewed within two thirds of its length."""
         return self._clock.boottime_s() - self._renewed_s < self._lease_s * 2 / 3
 
-    async def stay(self, worker: Worker) -> None:
-        """Renew the lease, unless that was done in the last third of it; for long operations before a loop runs."""
+    async def ensure_renewed(self, worker: Worker) -> None:
+        """Renew the lease unless it was renewed within a third of its length; for long work before a loop runs."""
         if self._clock.boottime_s() - self._renewed_s >= self._lease_s / 3:
             await self._renew(worker)
 
-    def is_left(self, goal_id: str) -> bool:
+    def is_abandoned(self, goal_id: str) -> bool:
         """Return whether code of a cancelled goal still blocks its thread; such a goal is not released."""
-        return goal_id in self._left
+        return goal_id in self._abandoned
 
     def is_held(self, goal_id: str) -> bool:
         """Return whether this process holds a goal."""
@@ -201,7 +201,7 @@ class LocalWorker:
         if goal_id in self._loops:
             self._loops[goal_id].check_inbox()
 
-    async def look_at_all(self) -> None:
+    async def read_all_inboxes(self) -> None:
         """Let the loops of all goals with new posts read their inboxes now.
 
         Raises: Unavailable
@@ -219,7 +219,7 @@ class LocalWorker:
         self._is_closing = True
         await self._end_chores()
         await self._wait_for_release()
-        if self._identity is not None and not self._left:
+        if self._identity is not None and not self._abandoned:
             identity, self._identity = self._identity, None
             try:
                 if not self._held:
@@ -231,11 +231,11 @@ class LocalWorker:
         """Wait until the callers that run goals have released them: the database is closed next."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_S):
-                while self._held - self._left:
+                while self._held - self._abandoned:
                     self._released.clear()
                     await self._released.wait()
-        if self._held - self._left:
-            log.warning("not released when the home was closed: %s", ", ".join(sorted(self._held - self._left)))
+        if self._held - self._abandoned:
+            log.warning("not released when the home was closed: %s", ", ".join(sorted(self._held - self._abandoned)))
 
     async def _retire(self, worker: Worker) -> None:
         """Remove the lease; if that fails, it expires."""
@@ -243,9 +243,9 @@ class LocalWorker:
             async with asyncio.timeout(_RETIRE_S):
                 await self._leases.retire(worker)
 
-    def _forget_left(self, goal_id: str, worker: Worker, epoch: int) -> None:
+    def _release_abandoned(self, goal_id: str, worker: Worker, epoch: int) -> None:
         """Release a goal whose flow has ended long after its cancellation."""
-        self._left.discard(goal_id)
+        self._abandoned.discard(goal_id)
         self._held.discard(goal_id)
         if self._identity is not None:
             releasing = asyncio.ensure_future(self._release(goal_id, worker, epoch))
@@ -260,8 +260,8 @@ class LocalWorker:
             log.warning("%s was not released: %s", goal_id, error)
 
     async def _end_chores(self) -> None:
-        chores = [chore for chore in (self._beating, self._looking) if chore is not None]
-        self._beating = self._looking = None
+        chores = [chore for chore in (self._beating, self._polling) if chore is not None]
+        self._beating = self._polling = None
         for chore in chores:
             await _end(chore)
 
@@ -284,12 +284,12 @@ class LocalWorker:
         await self._leases.renew(worker, self._lease_s)
         self._renewed_s = now_s
 
-    async def _look(self) -> None:
+    async def _poll_inboxes(self) -> None:
         """Notify the loops of posts to their goals."""
         while True:
-            await self._clock.sleep(LOOK_S)
+            await self._clock.sleep(POLL_S)
             try:
-                await self.look_at_all()
+                await self.read_all_inboxes()
             except PerdureError as error:
                 log.warning("polling the inboxes of %s failed: %s", self.id, error.detail)
 

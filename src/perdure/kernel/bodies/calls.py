@@ -1,4 +1,4 @@
-"""The calls of a goal: their intents, their outcomes, and what is decided about them."""
+"""The calls of a goal: their intents, their outcomes, and the decisions about them."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -20,7 +20,7 @@ class ToolCall:
     attempt: int = 1
     until: str | None = None
     by: str | None = None
-    """Who decided the call: `person`, `plan`, `flow` or `model:<bot>`; null: the decider of the goal's kind of mind."""
+    """The decider of the call: `person`, `plan`, `flow` or `model:<bot>`; null: that of the goal's kind of mind."""
     after: str | None = None
     """The call that has to be settled before this one can start."""
     turn: int | None = None
@@ -54,7 +54,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class ToolError:
-    """Why a call or a goal failed. The fields of a Python exception are null if none was raised."""
+    """The error of a failed call or goal. The fields of a Python exception are null if none was raised."""
 
     code: str
     message: str

@@ -31,11 +31,11 @@ from perdure.tools.exec.processes import pids as all_pids
 KILL_AFTER_S = 3.0
 """How long processes may clean up after SIGTERM. With the wait before it, all are ended within 5 s."""
 _UNKILLABLE_AFTER_S = 30.0
-_BLIND_S = 0.5
-"""How long a scan that the system refuses is retried before it counts as failed."""
+_SCAN_RETRY_S = 0.5
+"""The time for which a scan that the system refuses is retried before it counts as failed."""
 _SCANS = 12
 """Maximum number of scans in a row: on a busy machine, some process exits during every scan."""
-_STRIKES = 20
+_KILL_SCANS = 20
 """Maximum number of scans in a row that send SIGKILL, before other tasks may run."""
 _QUICK_S = 0.25
 _QUICK_PIDS = 1 << 16
@@ -132,16 +132,16 @@ class CallTree:
 
     async def _is_gone(self, kind: signal.Signals | None, wait_s: float) -> bool:
         loop = asyncio.get_running_loop()
-        begun_s, pause_s, before = loop.time(), 0.002, None
-        until_s = begun_s + wait_s
+        started_s, pause_s, before = loop.time(), 0.002, None
+        until_s = started_s + wait_s
         while not (seen := self._seen()).is_empty(before):
             if kind is not None:
                 _signal(seen, kind)
             if kind is signal.SIGKILL:
-                self._strike()
+                self._kill_repeatedly()
             if kind is signal.SIGTERM:
                 kind = None  # once: many programs react differently to a second SIGTERM
-            if seen.refusal and not seen.has_group and loop.time() >= begun_s + _BLIND_S:
+            if seen.refusal and not seen.has_group and loop.time() >= started_s + _SCAN_RETRY_S:
                 raise Unavailable(f"Whether all processes of the call have ended cannot be seen: {seen.refusal}.")
             if loop.time() >= until_s and not (seen.refusal and not seen.has_group):
                 return False
@@ -150,10 +150,10 @@ class CallTree:
             pause_s = min(pause_s * 2, 0.05)
         return True
 
-    def _strike(self) -> None:
+    def _kill_repeatedly(self) -> None:
         """Scan and kill repeatedly without a pause, to be faster than a process that keeps forking."""
         with suppress(OSError):  # the next scan raises it
-            for _ in range(_STRIKES):
+            for _ in range(_KILL_SCANS):
                 seen, has_moved = self._scan_once()
                 if not seen.living and not has_moved:
                     return
