@@ -15,7 +15,7 @@ from perdure.kernel.mind import Proposal
 from perdure.minds.plan.mind import PlanMind
 from perdure.minds.plan.plan import Condition, Ending, Exec, Pause, Plan, PlanStep, Question, StepWork
 from perdure.minds.retry import Retry
-from perdure.minds.step_status import standing
+from perdure.minds.step_status import status_of_step
 from tests.minds.history import SECOND_US, History
 
 WORKS: Sequence[StepWork] = (Exec(("x",)), Exec(("x",)), Question("q"), Question("q", ("yes", "no")), Pause(seconds=1))
@@ -87,13 +87,13 @@ class World:
                 assert mind.environment(state, each.call) == seen
         decided = await PlanMind(self.plan, self.jobs).decide(state, self.history.now_us)
         assert decided == await mind.decide(state, self.history.now_us)
-        self.check_standings(decided)
+        self.check_statuses(decided)
         return decided
 
-    def check_standings(self, decided: Proposal) -> None:
+    def check_statuses(self, decided: Proposal) -> None:
         """A decision is what the plain rules say, applied to all steps at once."""
-        found = standings(self.plan, self.history.state)
-        expected = {name for name, each in found.items() if each in {"ready", "again"}}
+        found = step_statuses(self.plan, self.history.state)
+        expected = {name for name, each in found.items() if each in {"ready", "retry"}}
         assert {getattr(action, "step", "") for action in decided.actions} <= expected
         if decided.end is not None:
             assert {name: each["status"] for name, each in decided.end.value.items()} == found
@@ -149,9 +149,9 @@ class World:
             outcome(name)
 
 
-def standings(plan: Plan, state: GoalState) -> dict[str, str]:
+def step_statuses(plan: Plan, state: GoalState) -> dict[str, str]:
     """Where each step stands, found in the slow and simple way: over and over, until nothing changes."""
-    found = {step.id: str(standing(state, step.id, step.retry).status) for step in plan.steps}
+    found = {step.id: str(status_of_step(state, step.id, step.retry).status) for step in plan.steps}
     is_failing = "failed" in found.values()
     for _ in plan.steps:
         for step in plan.steps:

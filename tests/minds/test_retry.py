@@ -28,7 +28,7 @@ from perdure.kernel.history.reopening import NotRetried, plan_retry
 from perdure.kernel.loop import RunResult
 from perdure.minds.flow.goal import Goal
 from perdure.minds.flow.steps.failed_steps import failed_steps, tag_with_others, tag_with_steps
-from perdure.minds.plan.plan_view import standings
+from perdure.minds.plan.plan_view import step_statuses
 from tests.kernel.world import World
 from tests.registered_flows import path_of
 
@@ -389,7 +389,7 @@ async def test_a_plan_step_that_ran_because_of_the_failure_stays_as_recorded(wor
     await world.start(PLAN)
     done = await world.retry()
     assert world.tool.effects["page"] == 1
-    assert standings(done.state)["page"].status == "done"
+    assert step_statuses(done.state)["page"].status == "done"
 
 
 async def test_a_failed_step_that_asks_for_a_failure_waits_for_the_next_one(world: World) -> None:
@@ -399,7 +399,7 @@ async def test_a_failed_step_that_asks_for_a_failure_waits_for_the_next_one(worl
     done = await world.retry()
     assert done.state.status == "done"
     assert world.tool.effects["page"] == 1  # nothing failed the second time
-    assert standings(done.state)["page"].status == "skipped"
+    assert step_statuses(done.state)["page"].status == "skipped"
 
 
 async def test_a_failed_step_that_asks_for_a_failure_is_run_again_after_one(world: World) -> None:

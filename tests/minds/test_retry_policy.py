@@ -17,9 +17,9 @@ from perdure.kernel.events import MindSpec, Termination, ToolError, ToolOutput
 from perdure.kernel.loop import RunResult
 from perdure.minds.plan.mind import PlanMind
 from perdure.minds.plan.plan_file import parse_plan
-from perdure.minds.plan.plan_view import standings
+from perdure.minds.plan.plan_view import step_statuses
 from perdure.minds.retry import KEYS, NO_RETRY, retry_of
-from perdure.minds.step_status import standing
+from perdure.minds.step_status import status_of_step
 from tests.kernel.lives import Died
 from tests.kernel.world import World
 from tests.minds.history import History
@@ -339,7 +339,7 @@ async def test_a_plan_makes_no_attempt_after_a_deadline_that_passed_while_nothin
     world.clock.now -= 2_000_000_000  # the clock is set back: what was given up stays given up
     ran = await world.resume()
     assert end_of(ran).reason == "failed"
-    assert {name: found.status for name, found in standings(ran.state).items()} == {"a": "failed", "undo": "done"}
+    assert {name: found.status for name, found in step_statuses(ran.state).items()} == {"a": "failed", "undo": "done"}
     assert world.tool.effects == {"a": 1, "undo": 1}
 
 
@@ -351,7 +351,7 @@ async def test_a_policy_with_jitter_shows_the_moment_at_which_it_tries(world: Wo
     first = ran.state.calls["/fail#0.1"]
     wait_s = Retry(2, initial=100, jitter=0.5).wait_us(1, "goal-a//fail#0.1") / 1e6
     assert abs(began_s(ran, "/fail#0")[1] - wait_s) < 0.1
-    assert standing(ran.state, "/fail#0", Retry(2)).last is not first
+    assert status_of_step(ran.state, "/fail#0", Retry(2)).last is not first
 
 
 async def test_a_flow_may_still_ask_what_was_recorded(world: World) -> None:
@@ -373,4 +373,4 @@ def test_the_deadline_of_a_pure_step_counts_from_its_start_not_from_its_record()
     outcome = ToolOutput("/s#0.1", ok=False, error=error, duration_ms=10_000, step="/s#0", digest="d", effect="pure")
     history.add(outcome)
     policies = [Retry(3, initial=1, deadline=deadline) for deadline in (5, 20)]
-    assert [standing(history.state, "/s#0", retry).status for retry in policies] == ["failed", "again"]
+    assert [status_of_step(history.state, "/s#0", retry).status for retry in policies] == ["failed", "retry"]

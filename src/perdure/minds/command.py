@@ -9,7 +9,7 @@ from perdure.kernel.events import Body, Termination, ToolCall
 from perdure.kernel.mind import Proposal
 from perdure.kernel.ports import GoalState
 from perdure.minds.shell_words import split_words
-from perdure.minds.step_status import call_id, standing
+from perdure.minds.step_status import call_id, status_of_step
 
 STEP = "command"
 
@@ -38,9 +38,9 @@ class CommandMind:
 
     async def decide(self, state: GoalState, now_us: int) -> Proposal:  # noqa: ARG002 (a command knows no time)
         """See Mind.decide."""
-        found = standing(state, STEP)
+        found = status_of_step(state, STEP)
         match found.status:
-            case "pending" | "again":
+            case "pending" | "retry":
                 attempt = found.attempt + 1
                 call = ToolCall(call_id(STEP, attempt), STEP, "exec", dict(self._arguments), "once", attempt)
                 return Proposal([call])

@@ -10,8 +10,8 @@ from perdure.kernel.history.call_state import CallState
 from perdure.kernel.recovery import BAD_RESULT
 from perdure.minds.retry import NO_RETRY, Retry
 
-Status = Literal["pending", "ready", "open", "again", "done", "failed", "skipped"]
-"""Not started: pending, ready. Started: open, or again, when another attempt is due. Ended: done, failed, skipped."""
+StepState = Literal["pending", "ready", "open", "retry", "done", "failed", "skipped"]
+"""Not started: pending, ready. Started: open, or retry, when another attempt is due. Ended: done, failed, skipped."""
 
 BAD_VALUE = "bad_value"
 """The code of a step that was skipped with a value that does not fit the return type of its function."""
@@ -22,16 +22,16 @@ NOT_HAPPENED = "not_happened"
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class StepStatus:
     """The status of a step, with its latest call."""
 
-    status: Status
+    status: StepState
     attempt: int = 0
     last: CallState | None = None
     wait_us: int = 0
-    """The wait before the next attempt, if the status is `again`."""
+    """The wait before the next attempt, if the status is `retry`."""
     until_us: int | None = None
-    """The moment after which no attempt starts, if the status is `again` and the policy has a deadline."""
+    """The moment after which no attempt starts, if the status is `retry` and the policy has a deadline."""
     is_reopened: bool = False
     """Whether the next attempt is due because of a retry of the goal, and not because of the retry policy."""
 
@@ -42,7 +42,7 @@ class Standing:
 
     def is_too_late(self, now_us: int) -> bool:
         """Return whether the deadline passed before the next attempt, because the goal was not running."""
-        return self.status == "again" and self.until_us is not None and now_us > self.until_us
+        return self.status == "retry" and self.until_us is not None and now_us > self.until_us
 
     @property
     def is_aborted(self) -> bool:
@@ -86,9 +86,9 @@ class Standing:
         return self.last.decision if self.last else None
 
 
-PENDING = Standing("pending")
-READY = Standing("ready")
-SKIPPED = Standing("skipped")
+PENDING = StepStatus("pending")
+READY = StepStatus("ready")
+SKIPPED = StepStatus("skipped")
 
 
 def call_id(step: str, attempt: int) -> str:
@@ -106,15 +106,15 @@ def is_reopened(state: GoalState, call: CallState) -> bool:
     return state.attempts_before.get(call.call.step, 0) == attempt_of(call.call)
 
 
-def standing(state: GoalState, step: str, retry: Retry = NO_RETRY, after: int = 0) -> Standing:
-    """Return the standing of a step from its calls; pending without calls. Attempts up to `after` are skipped.
+def status_of_step(state: GoalState, step: str, retry: Retry = NO_RETRY, after: int = 0) -> StepStatus:
+    """Return the status of a step from its calls; pending without calls. Attempts up to `after` are skipped.
 
     A step that the last retry of the goal has reopened is due at once, and its retry policy starts from the beginning.
     """
     attempt, last = after, state.calls.get(call_id(step, after))
     while (call := state.calls.get(call_id(step, attempt + 1))) is not None:
         attempt, last = attempt + 1, call
-    return PENDING if last is None else _standing_of_call(state, last, attempt, retry)
+    return PENDING if last is None else _status_of_call(state, last, attempt, retry)
 
 
 def is_elapsed(call: CallState) -> bool:
@@ -133,40 +133,40 @@ def _is_final(call: Action, code: str) -> bool:
     return code in ("denied", BAD_RESULT, CANCELLED) or (is_once and code == TIMEOUT)
 
 
-def _standing_of_call(state: GoalState, last: CallState, attempt: int, retry: Retry) -> Standing:
+def _status_of_call(state: GoalState, last: CallState, attempt: int, retry: Retry) -> StepStatus:
     if last.is_open:
-        return Standing("open", attempt, last)
+        return StepStatus("open", attempt, last)
     if is_reopened(state, last) and (is_cancelled_by_flow(last) or is_elapsed(last)):
-        return Standing("again", attempt, last, is_reopened=True)
+        return StepStatus("retry", attempt, last, is_reopened=True)
     if last.outcome is not None:
-        return _standing_of_outcome(state, last, last.outcome, attempt, retry)
+        return _status_of_outcome(state, last, last.outcome, attempt, retry)
     match last.decision:
         case Decision(decision="retry"):
-            return Standing("again", attempt, last)
+            return StepStatus("retry", attempt, last)
         case Decision(decision="abort"):
-            return Standing("failed", attempt, last)
+            return StepStatus("failed", attempt, last)
         case _:
-            return Standing("done", attempt, last)
+            return StepStatus("done", attempt, last)
 
 
-def _standing_of_outcome(
+def _status_of_outcome(
     state: GoalState, last: CallState, outcome: ToolOutput, attempt: int, retry: Retry
-) -> Standing:
-    """Return the standing of a step with an outcome. Attempts before the last retry of the goal do not count."""
+) -> StepStatus:
+    """Return the status of a step with an outcome. Attempts before the last retry of the goal do not count."""
     before = state.attempts_before.get(last.call.step, 0)
     if outcome.ok:
-        return Standing("done", attempt, last)
+        return StepStatus("done", attempt, last)
     if attempt == before:
-        return Standing("again", attempt, last, is_reopened=True)
+        return StepStatus("retry", attempt, last, is_reopened=True)
     error = outcome.error
     is_final = error is not None and (_is_final(last.call, error.code) or not retry.retries_error(error))
     if attempt - before >= retry.attempts or is_final:
-        return Standing("failed", attempt, last)
+        return StepStatus("failed", attempt, last)
     wait_us = retry.wait_us(attempt - before, f"{state.goal_id}/{last.call.call_id}")
     until_us = retry.until_us(state.calls.get(call_id(last.call.step, before + 1), last).started_us)
     if until_us is not None and (last.ended_us or 0) + wait_us > until_us:
-        return Standing("failed", attempt, last)
-    return Standing("again", attempt, last, wait_us, until_us)
+        return StepStatus("failed", attempt, last)
+    return StepStatus("retry", attempt, last, wait_us, until_us)
 
 
 def wait_before_next_us(state: GoalState, call: CallState, outcome: ToolOutput, retry: Retry) -> int | None:
@@ -174,5 +174,5 @@ def wait_before_next_us(state: GoalState, call: CallState, outcome: ToolOutput, 
     if outcome.ok or not isinstance(call.call, ToolCall):
         return None
     ended_us = call.began_us + outcome.duration_ms * 1000 if call.ended_us is None else call.ended_us
-    next_standing = _standing_of_outcome(state, replace(call, ended_us=ended_us), outcome, call.call.attempt, retry)
-    return next_standing.wait_us if next_standing.status == "again" and not next_standing.is_reopened else None
+    next_status = _status_of_outcome(state, replace(call, ended_us=ended_us), outcome, call.call.attempt, retry)
+    return next_status.wait_us if next_status.status == "retry" and not next_status.is_reopened else None

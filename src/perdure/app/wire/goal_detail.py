@@ -72,9 +72,9 @@ def not_begun(state: GoalState) -> dict[str, str]:
     """Return the steps of a plan without a call, each `skipped` or `not begun`."""
     if state.begun.mind.kind != "plan":
         return {}
-    from perdure.minds.plan.plan_view import standings  # only a plan needs YAML
+    from perdure.minds.plan.plan_view import step_statuses  # only a plan needs YAML
 
-    uncalled = {name: each.status for name, each in standings(state).items() if each.last is None}
+    uncalled = {name: each.status for name, each in step_statuses(state).items() if each.last is None}
     return {name: "skipped" if status == "skipped" else "not begun" for name, status in uncalled.items()}
 
 

@@ -12,7 +12,7 @@ from perdure.minds.flow.registry import require_newest
 from perdure.minds.flow.steps.failed_steps import tag_with_steps
 from perdure.minds.flow.steps.tracebacks import attribute_of
 from perdure.minds.flow.values.values import arguments_to_json, digest, reader_of, require_readable
-from perdure.minds.step_status import Standing
+from perdure.minds.step_status import StepStatus
 
 if TYPE_CHECKING:
     from perdure.minds.flow.flow import Flow
@@ -79,7 +79,7 @@ def child_goal(
     return ChildGoal(parent_id, flow.name, flow.path, given, reader_of(flow.fn), limits, key)
 
 
-def child_failure(step: str, found: Standing) -> GoalFailed | None:
+def child_failure(step: str, found: StepStatus) -> GoalFailed | None:
     """Return the exception of a failed or cancelled child; None for a call that has no child."""
     error = found.error
     if error.code != CHILD_FAILED or found.is_aborted:

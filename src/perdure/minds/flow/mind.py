@@ -50,7 +50,7 @@ from perdure.minds.flow.steps.user_errors import is_interrupt
 from perdure.minds.flow.values.values import flow_result_to_json, read_arguments, to_json
 from perdure.minds.flow.versions import Refusal, Versions
 from perdure.minds.retry import NO_RETRY, Retry
-from perdure.minds.step_status import standing
+from perdure.minds.step_status import status_of_step
 
 _MOST_FIRED = 100
 """The number of timers that are fired in one decision."""
@@ -256,7 +256,7 @@ class FlowMind:
         if self._delivery.needs_call(request):
             self._progress.fresh.append(request)
         elif request.has_id and not self._progress.is_replaying and self._progress.state is not None:
-            found = standing(self._progress.state, request.step, request.retry)
+            found = status_of_step(self._progress.state, request.step, request.retry)
             self._delivery.answer(request, found)  # its outcome was already delivered to others: the code was reordered
 
     def forget(self, request: Request) -> None:

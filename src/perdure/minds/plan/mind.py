@@ -12,7 +12,7 @@ from perdure.minds.plan.graph import Graph
 from perdure.minds.plan.plan import Exec, Pause, Plan, PlanStep, Question, UseTool
 from perdure.minds.plan.progress import Progress
 from perdure.minds.plan.step_env import fit_variables
-from perdure.minds.step_status import Standing, call_id, is_running
+from perdure.minds.step_status import StepStatus, call_id, is_running
 from perdure.moments import iso
 
 
@@ -127,7 +127,7 @@ def _exec_arguments(work: Exec) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _end(found: Mapping[str, Standing]) -> Termination:
+def _end(found: Mapping[str, StepStatus]) -> Termination:
     value = {name: _summary(each) for name, each in found.items()}
     failed = [(name, each) for name, each in found.items() if each.status == "failed"]
     if not failed:
@@ -138,6 +138,6 @@ def _end(found: Mapping[str, Standing]) -> Termination:
     )
 
 
-def _summary(each: Standing) -> dict[str, Any]:
+def _summary(each: StepStatus) -> dict[str, Any]:
     exit_code = each.output.get("exit_code") if isinstance(each.output, dict) else None
     return {"status": each.status} | ({} if exit_code is None else {"exit_code": exit_code})

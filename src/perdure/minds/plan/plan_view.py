@@ -10,11 +10,11 @@ from perdure.kernel.history.call_state import CallState
 from perdure.minds.plan.graph import Graph
 from perdure.minds.plan.plan_file import parse_plan
 from perdure.minds.plan.progress import Progress
-from perdure.minds.step_status import Standing, call_id, standing
+from perdure.minds.step_status import StepStatus, call_id, status_of_step
 
 
-def standings(state: GoalState) -> Mapping[str, Standing]:
-    """Return the standing of each step of a plan, in the order of the file; nothing for any other goal."""
+def step_statuses(state: GoalState) -> Mapping[str, StepStatus]:
+    """Return the status of each step of a plan, in the order of the file; nothing for any other goal."""
     graph = _graph_of(state)
     if graph is None:
         return {}
@@ -32,8 +32,8 @@ def next_try_us(state: GoalState, call: CallState) -> int | None:
         return None
     if call_id(step.id, call.call.attempt + 1) in state.calls:
         return None  # the next attempt was made
-    found = standing(state, step.id, step.retry, after=call.call.attempt)
-    is_due = found.status == "again" and found.last is call and found.wait_us > 0
+    found = status_of_step(state, step.id, step.retry, after=call.call.attempt)
+    is_due = found.status == "retry" and found.last is call and found.wait_us > 0
     return call.ended_us + found.wait_us if is_due else None
 
 

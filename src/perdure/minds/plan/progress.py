@@ -10,21 +10,21 @@ from perdure.kernel.fold import GoalState
 from perdure.minds.plan.graph import Graph
 from perdure.minds.plan.plan import Condition, PlanStep
 from perdure.minds.plan.step_env import Variable, variable
-from perdure.minds.step_status import PENDING, READY, SKIPPED, Standing, standing
+from perdure.minds.step_status import PENDING, READY, SKIPPED, StepStatus, status_of_step
 
 Positions = list[int]
 """Indexes of steps in the file, sorted."""
 
 
 class Progress:
-    """The standings of the steps of one goal. They depend only on the state, so they can be recomputed at any time.
+    """The step_statuses of the steps of one goal. They depend only on the state, so they can be recomputed at any time.
 
     A settled step stays settled, so each step and each need is visited at most once in the life of a goal.
     """
 
     def __init__(self, graph: Graph, state: GoalState) -> None:
         self.state = state
-        self.found: dict[str, Standing] = dict.fromkeys(graph.steps, PENDING)
+        self.found: dict[str, StepStatus] = dict.fromkeys(graph.steps, PENDING)
         self.ready_tools: Positions = []
         self.ready_others: Positions = []
         self.again: Positions = []
@@ -54,7 +54,7 @@ class Progress:
         was_failing = self.is_failing
         for name in touched:
             before = self.found[name]
-            now = standing(self.state, name, self._graph.steps[name].retry, after=before.attempt)
+            now = status_of_step(self.state, name, self._graph.steps[name].retry, after=before.attempt)
             if now.last is not before.last:
                 self._put(name, self._pend_if_early(name, now))
         self._propagate_all(was_failing=was_failing)
@@ -75,7 +75,7 @@ class Progress:
                 self._put(name, replace(self.found[name], status="failed"))
         self._propagate_all(was_failing=was_failing)
 
-    def _pend_if_early(self, name: str, now: Standing) -> Standing:
+    def _pend_if_early(self, name: str, now: StepStatus) -> StepStatus:
         """Return a reopened step that expects a failure as pending, until there is a failure again."""
         is_early = now.is_reopened and self._graph.steps[name].asks_for_failure
         return replace(now, status="pending") if is_early else now
@@ -85,18 +85,18 @@ class Progress:
         count, self._calls_seen = len(calls) - self._calls_seen, len(calls)
         return (each.call.step for each in islice(reversed(calls.values()), count))
 
-    def _put(self, name: str, now: Standing) -> None:
+    def _put(self, name: str, now: StepStatus) -> None:
         before, self.found[name] = self.found[name], now
         self._unlist(name, before)
         match now.status:
             case "open":
                 self._open.add(name)
-            case "ready" | "again":
+            case "ready" | "retry":
                 insort(self._list_of(name, now), self._graph.positions[name])
             case "done" | "failed" | "skipped":
                 self._settle(name, now)
 
-    def _settle(self, name: str, now: Standing) -> None:
+    def _settle(self, name: str, now: StepStatus) -> None:
         self._unsettled -= 1
         self._news.append(name)
         self.is_failing = self.is_failing or now.status == "failed"
@@ -104,14 +104,14 @@ class Progress:
         if now.status != "skipped" and self._graph.dependants[name]:
             self.outputs[name] = variable(self._graph.steps[name].out_name, now.output)
 
-    def _unlist(self, name: str, before: Standing) -> None:
+    def _unlist(self, name: str, before: StepStatus) -> None:
         self._open.discard(name)
-        if before.status in {"ready", "again"}:
+        if before.status in {"ready", "retry"}:
             positions = self._list_of(name, before)
             del positions[bisect_left(positions, self._graph.positions[name])]
 
-    def _list_of(self, name: str, of: Standing) -> Positions:
-        if of.status == "again":
+    def _list_of(self, name: str, of: StepStatus) -> Positions:
+        if of.status == "retry":
             return self.again
         return self.ready_tools if self._graph.steps[name].is_tool else self.ready_others
 
@@ -149,7 +149,7 @@ def _refers_to(step: PlanStep, need: str) -> bool:
     return step.condition is not None and step.condition.step == need
 
 
-def _is_wanted(ended: Standing, condition: Condition | None) -> bool:
+def _is_wanted(ended: StepStatus, condition: Condition | None) -> bool:
     if condition is None:
         return ended.status == "done"
     return ended.status == condition.ending and condition.answer in (None, ended.output)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from perdure.kernel.fold import GoalState
 from perdure.minds.flow.execution.progress import Progress
 from perdure.minds.flow.requests import Request, Uncancellable
-from perdure.minds.step_status import call_id, standing
+from perdure.minds.step_status import call_id, status_of_step
 
 
 class Cancelling:
@@ -47,7 +47,7 @@ class Cancelling:
             return False
         if self._progress.requests.get(request.step) is not request:
             return False  # the history has something else, so nothing of it is delivered
-        last = standing(state, request.step).last
+        last = status_of_step(state, request.step).last
         if last is None:
             return False
         return last.is_open or last.call.call_id in state.settled[self._progress.delivered :]

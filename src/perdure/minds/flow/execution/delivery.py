@@ -36,7 +36,7 @@ from perdure.minds.flow.execution.timers.fired_timers import recorded_timer
 from perdure.minds.flow.requests import Pause, Request, is_id
 from perdure.minds.flow.steps.endings import failure_from, value_for
 from perdure.minds.flow.steps.failed_steps import tag_with_steps
-from perdure.minds.step_status import Standing, attempt_of, call_id, is_reopened, standing
+from perdure.minds.step_status import StepStatus, attempt_of, call_id, is_reopened, status_of_step
 
 
 class Delivery:
@@ -148,7 +148,7 @@ class Delivery:
             return True
         if _is_to_be_cancelled(state, call):
             return False
-        self.answer(request, standing(state, step, request.retry))
+        self.answer(request, status_of_step(state, step, request.retry))
         return True
 
     def _deliver_unawaited(self, state: GoalState, call: CallState) -> bool:
@@ -172,7 +172,7 @@ class Delivery:
         progress.timers.fire([timer])
         return True
 
-    def answer(self, request: Request, found: Standing) -> None:
+    def answer(self, request: Request, found: StepStatus) -> None:
         """Answer a request from the state of its step; a request with another attempt is queued again."""
         if request.answer.done():
             return

@@ -3,7 +3,7 @@
 from perdure.kernel.events import Action, ToolCall
 from perdure.kernel.fold import GoalState
 from perdure.minds.flow.execution.progress import Progress
-from perdure.minds.step_status import standing
+from perdure.minds.step_status import status_of_step
 from perdure.moments import iso
 
 
@@ -14,13 +14,13 @@ def begin_fresh(progress: Progress, state: GoalState, now_us: int) -> tuple[list
     unrecorded: list[ToolCall] = []
     wakes: list[int] = []
     for request in fresh:
-        found = standing(state, request.step, request.retry)
-        if found.status not in ("pending", "again") or request.attempts_begun > found.attempt:
+        found = status_of_step(state, request.step, request.retry)
+        if found.status not in ("pending", "retry") or request.attempts_begun > found.attempt:
             continue
         if found.is_elapsed and _awaits_decision(state):
             progress.fresh.append(request)  # it does not time out while a person decides on the retry
             continue
-        due_us = found.due_us(now_us) if found.status == "again" else now_us
+        due_us = found.due_us(now_us) if found.status == "retry" else now_us
         if due_us > now_us:
             progress.fresh.append(request)
             wakes.append(due_us)

@@ -12,7 +12,7 @@ from perdure.minds.flow.steps.failed_steps import failed_steps, tag_with_steps
 from perdure.minds.flow.steps.tracebacks import mark_recorded, members_of, recorded_error, text_of
 from perdure.minds.flow.steps.user_errors import failure_of
 from perdure.minds.flow.values.values import needs_result, require_result
-from perdure.minds.step_status import BAD_VALUE, NOT_HAPPENED, TIMEOUT, Standing
+from perdure.minds.step_status import BAD_VALUE, NOT_HAPPENED, TIMEOUT, StepStatus
 
 
 def ending_of(error: BaseException, where: str, known: Collection[str]) -> Termination:
@@ -37,7 +37,7 @@ def ended_without(end: Termination | None) -> str | None:
     return "the code ended without it" + ("" if end.detail is None else f" ({end.detail})")
 
 
-def value_for(request: Request, found: Standing) -> Any:
+def value_for(request: Request, found: StepStatus) -> Any:
     """Return the value of a successful call for the flow.
 
     Raises: StepFailed when a person entered a value that does not fit the return type of the step.
@@ -65,7 +65,7 @@ def _require_result(fn: Callable[..., Any], value: Any) -> None:
     require_result(fn, value)
 
 
-def failure_from(step: str, found: Standing) -> BaseException:
+def failure_from(step: str, found: StepStatus) -> BaseException:
     """Return the exception of a failed step for the flow, the same in the first run and in every replay.
 
     It has the class that the step raised, if that class is loaded; else it is a StepFailed. A timeout is a
