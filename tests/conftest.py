@@ -47,9 +47,14 @@ for _kind, _handler in _HANDLERS.items():
 
 
 def pytest_collection_finish() -> None:
-    """Leave what was collected to itself: each full garbage collection would look through thousands of tests."""
+    """Leave what was collected to itself, and collect garbage less often than a program would.
+
+    Each full garbage collection would look through thousands of tests. What the tests of a module import and keep is
+    looked through often too: with the thresholds of Python, a twelfth of the processor time. Children have those.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 @pytest.fixture(autouse=True)
