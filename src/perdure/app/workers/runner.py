@@ -339,10 +339,8 @@ class Runner:
         except (asyncio.CancelledError, KeyboardInterrupt):
             if journal.is_stored:
                 resumes_by_call = is_resumed or journal.start_key is not None
-                begun, interrupted_steps = journal.state.begun, steps_cut_off(journal.state)
-                self.interrupted[journal.goal_id] = Interrupted(
-                    journal.goal_id, begun, resumes_by_call, interrupted_steps
-                )
+                begun, steps = journal.state.begun, steps_cut_off(journal.state)
+                self.interrupted[journal.goal_id] = Interrupted(journal.goal_id, begun, resumes_by_call, steps)
             raise
 
     async def _hold(self, journal: Journal) -> bool:

@@ -233,9 +233,8 @@ class Database:
                 continue
             superseded += ((name, line.offset) for name in superseded_by(line.content))
             rows += _values(n, line, entry, header.keyed_since)
-            place = entry.place
             for term in entry.terms():
-                postings += (term, place, n)
+                postings += (term, entry.place, n)
             contents.append(line.content)
             n += 1
         _insert_values(self._connection, "records", 9, rows)

@@ -219,11 +219,7 @@ class InMemoryStateStore:
         return [event for event in self._goals.history(goal) if after < event.seq <= until]
 
     async def list_goals(
-        self,
-        *,
-        where: GoalFilter = ALL_GOALS,
-        limit: int = 50,
-        before: str | None = None,
+        self, *, where: GoalFilter = ALL_GOALS, limit: int = 50, before: str | None = None
     ) -> list[Summary]:
         """See StateStore.list_goals."""
         ids = list(self._goals)

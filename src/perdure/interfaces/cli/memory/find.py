@@ -147,10 +147,7 @@ async def related(  # noqa: PLR0913 (each is an option of the command)
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a section for a pull request.")] = False,
     apply: Apply = None,
 ) -> CommandResult:
-    """Find records that share a path, fingerprint, commit or pull request with the criteria, most severe first.
-
-    --text and --repo narrow the result. --markdown prints it as a section for a pull request.
-    """
+    """Find records that share a path, fingerprint, commit or pull request; --text and --repo narrow the result."""
     if paths_from == apply == "-":
         raise Invalid("Only one of --paths-from and --apply can be standard input.")
     paths = [
