@@ -1,6 +1,6 @@
 """Calls for conversations: start one, list them, send messages, stop an answer, fork it, read its transcript."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from perdure.client.connection import Connection
@@ -34,7 +34,7 @@ class Conversations:
         given = {"text": text, "model": model, "limits": limits, "policy": policy}
         return cast("Goal", await self._post(f"/bots/{plain_step(bot)}/chat", given, key))
 
-    async def each(self, bot: str = "assistant", *, limit: int = 50) -> "AsyncIterator[Conversation]":
+    async def each(self, bot: str = "assistant", *, limit: int = 50) -> "AsyncGenerator[Conversation, None]":
         """Iterate over the conversations with a bot, the last used first; a request fetches `limit` of them.
 
         Raises: NotFound when there is no such bot.

@@ -165,10 +165,14 @@ class Goals:
         *,
         limits: Mapping[str, Any] | None = None,
         model: str | None = None,
+        compact: bool = False,
         key: str | None = None,
     ) -> "Goal":
-        """Resume a goal in the server; `model` is asked from then on, in a goal for a model."""
-        given = {"limits": limits, "model": model}
+        """Resume a goal in the server; `model` is asked from then on, in a goal for a model.
+
+        `compact` summarises a conversation, except its first message and its last four answers, before it continues.
+        """
+        given = {"limits": limits, "model": model, "compact": compact or None}
         body = {name: value for name, value in given.items() if value is not None}
         return await self._goal("POST", f"/{plain_step(goal_id)}/resume", body, key=key)
 

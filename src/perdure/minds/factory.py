@@ -32,6 +32,8 @@ class MindRequest:
     """How the functions of steps are called."""
     model: str | None = None
     """The model from now on, of a goal that a model decides; None: as before."""
+    compacts: bool = False
+    """Whether the beginning of a conversation is summarised first."""
     answers: AnswerFeed = field(default_factory=AnswerFeed)
     """Receives the answers of a model while they arrive."""
 

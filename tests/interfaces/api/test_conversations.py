@@ -219,3 +219,26 @@ async def test_each_bot_has_its_own_list(there: Served, model_server: ModelServe
 async def test_a_cursor_of_another_list_is_rejected(there: Served, cursor: str) -> None:
     found = await there.http.get(f"/bots/assistant/chat?cursor={cursor}")
     assert (found.status_code, "Unknown cursor" in found.json()["detail"]) == (422, True)
+
+
+async def test_a_conversation_is_compacted_by_the_server(there: Served, model_server: ModelServer) -> None:
+    model_server.script.add(ScriptedAnswer("They asked twice.", match="PERSON:"))
+    model_server.script.add(*(ScriptedAnswer(f"Answer {n}.") for n in range(1, 7)))
+    talk = there.client.conversations
+    goal = await talk.start("Question 1?", model=MODEL)
+    for n in range(2, 7):
+        await answered(there.client, goal["id"], n - 1)
+        await talk.say(goal["id"], f"Question {n}?")
+    await answered(there.client, goal["id"], 6)
+    while (await there.client.goals.get(goal["id"]))["status"] != "waiting":
+        await there.p.goals.pause()
+    for _ in range(2):
+        await there.client.goals.resume(goal["id"], compact=True, key="compact")
+    async for event in there.client.goals.follow(goal["id"]):
+        if event["type"] == "summary":
+            break
+    found = [dict(entry) async for entry in talk.transcript(goal["id"])]
+    assert [entry["text"] for entry in found if entry["kind"] == "summary"] == ["They asked twice."]
+    command = await there.client.goals.create(command=["true"])
+    with pytest.raises(Conflict, match="is not a conversation"):
+        await there.client.goals.resume(command["id"], compact=True)

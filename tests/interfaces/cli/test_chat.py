@@ -1,12 +1,15 @@
 """`perdure chat`: one message, a terminal, and the same with a server."""
 
+import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from perdure.app import Perdure
 from perdure.testing.model_server import ModelServer, ScriptedAnswer, ScriptedCall
-from tests.interfaces.cli.on_terminal import CTRL_C, ENTER, Start
+from tests.interfaces.cli.on_terminal import CTRL_C, ENTER, Program, Start
 from tests.interfaces.cli.remote import Both
 from tests.interfaces.cli.terminal import Terminal
 
@@ -102,7 +105,7 @@ def test_jsonl_of_a_continued_conversation_begins_with_its_message(perdure: Term
     found = frames(said(perdure, "--continue", "--jsonl", "Run it.", code=5).out)
     events = [frame["event"] for frame in found if frame["type"] == "event"]
     assert (events[0]["type"], events[0]["payload"]["text"]) == ("message", "Run it.")
-    assert "waits for a person" in perdure.err
+    assert "It waits for your approval of exec" in perdure.err
 
 
 def test_escapes_of_a_model_are_shown_as_text(perdure: Terminal, server: ModelServer) -> None:
@@ -172,3 +175,139 @@ def test_a_person_talks_stops_an_answer_approves_a_call_and_leaves(server: Model
     program.press("/exit", ENTER)
     code, shown, out = program.end()
     assert (code, "perdure chat --resume" in shown + out) == (0, True)
+
+
+def leading(start: Start, *arguments: str) -> Program:
+    """Start a conversation in a terminal, and wait for the prompt."""
+    program = start("chat", *arguments)
+    program.until("assistant>")
+    return program
+
+
+def test_a_call_is_shown_whole_before_it_is_approved(server: ModelServer, start: Start) -> None:
+    long = "x" * 200
+    server.script.add(
+        ScriptedAnswer(calls=(ScriptedCall("exec", {"argv": ["echo", long]}),)), ScriptedAnswer("Denied.")
+    )
+    program = leading(start)
+    program.press("Run it.", ENTER)
+    assert long in program.until("allow? [y/n]").replace("\r\n", ""), "the terminal has wrapped it"
+    program.press("n", ENTER)
+    program.until("Denied.")
+    program.press("/exit", ENTER)
+    assert program.end()[0] == 0
+
+
+def test_the_policy_is_changed_in_a_fork(perdure: Terminal, server: ModelServer, start: Start) -> None:
+    server.script.add(*(ScriptedAnswer(f"Answer {n}.") for n in (1, 2)))
+    program = leading(start)
+    program.press("/policy", ENTER)
+    program.until("Policy: that of the settings")
+    program.press("Hello there", ENTER)
+    program.until("Answer 1.")
+    program.press("/policy nonsense", ENTER)
+    program.until("Unknown policy preset")
+    program.press("/policy read-only", ENTER)
+    program.until("Policy: read-only, in the fork")
+    program.press("Once more", ENTER)
+    program.until("Answer 2.")
+    program.press("/exit", ENTER)
+    assert program.end()[0] == 0
+    fork, first = (each["goal"] for each in listed(perdure, "--list"))
+    assert fork["forked_from"]["goal_id"] == first["id"]
+    assert perdure.json("goal", "show", fork["id"])["policy"]["preset"] == "read-only"
+
+
+def test_a_word_that_is_not_a_bot_is_named_before_the_first_prompt(server: ModelServer, start: Start) -> None:
+    assert server.url
+    program = start("chat", "hi")
+    code, shown, out = program.end()
+    assert (code, "perdure chat assistant hi" in shown + out) == (3, True)
+
+
+async def begin(home: Path) -> None:
+    """Begin a conversation that nothing answers, as after a kill before the answer is recorded."""
+    async with Perdure.open(home) as p:
+        new = await p.goals.conversations.new("Are you there?", model="openai:scripted")
+        await p.goals.enqueue(new, queue="cli")
+
+
+def test_an_answer_that_ended_with_its_process_is_resumed(server: ModelServer, ready: Path, start: Start) -> None:
+    server.script.add(ScriptedAnswer("Answer 1."))
+    asyncio.run(begin(ready.parent / "home"))
+    program = start("chat", "--continue")
+    assert "> Are you there?" in program.until("Answer 1.")
+    program.press("/exit", ENTER)
+    assert program.end()[0] == 0
+
+
+def test_a_call_whose_outcome_is_unknown_is_decided_in_place(server: ModelServer, ready: Path, start: Start) -> None:
+    call = ScriptedCall("exec", {"argv": ["sh", "-c", "kill -9 $PPID"]})
+    server.script.add(ScriptedAnswer(calls=(call,)), ScriptedAnswer("It was skipped."))
+    assert ready
+    program = start("chat")
+    program.until("assistant>")
+    program.press("Run it.", ENTER)
+    program.until("allow? [y/n]")
+    program.press("y", ENTER)
+    assert program.end()[0] != 0, "the call has ended its own worker"
+    again = start("chat", "--continue")
+    again.until("did it happen?")
+    again.press("skip", ENTER)
+    again.until("It was skipped.")
+    again.press("/exit", ENTER)
+    assert again.end()[0] == 0
+
+
+def test_options_of_a_continued_conversation_are_not_dropped(perdure: Terminal, server: ModelServer) -> None:
+    server.script.add(*(ScriptedAnswer(f"Answer {n}.") for n in (1, 2, 3)))
+    first = asked(perdure, "Hello there")["goal_id"]
+    assert asked(perdure, "--resume", first, "third", "--model", "openai-chat:other")["text"] == "Answer 2."
+    assert asked(perdure, "--resume", first, "fourth")["text"] == "Answer 3.", "a word is a message of a named one"
+    assert "/policy changes it" in said(perdure, "--continue", "More?", "--policy", "ask", code=2).err
+    assert [request.body["model"] for request in server.requests] == ["scripted", "other", "other"]
+
+
+def six_answers(server: ModelServer) -> None:
+    server.script.add(ScriptedAnswer("They asked twice.", match="PERSON:"))
+    server.script.add(*(ScriptedAnswer(f"Answer {n}.") for n in range(1, 8)))
+
+
+def test_a_conversation_is_compacted(perdure: Terminal, server: ModelServer, start: Start) -> None:
+    six_answers(server)
+    for n in range(1, 7):
+        said(perdure, *(["--continue"] if n > 1 else []), f"Question number {n}?")
+    program = start("chat", "--continue")
+    assert "> Question number 6?" in program.until("Answer 6.")
+    program.press("/compact", ENTER)
+    program.until("They asked twice.")
+    program.press("/compact", ENTER)
+    program.until("There is nothing to summarise")
+    program.press("And now?", ENTER)
+    program.until("Answer 5.")  # the request has two turns fewer
+    program.press("/exit", ENTER)
+    assert program.end()[0] == 0
+
+
+def test_slash_commands_work_with_a_server(server: ModelServer, start: Start, both: Both) -> None:
+    six_answers(server)
+    token = ("--url", both.url)
+    program = leading(start, *token)
+    for n in range(1, 7):
+        program.press(f"Question {n}?", ENTER)
+        program.until(f"Answer {n}.")
+    for command, reply in (
+        ("/cost", "tokens"),
+        ("/model", "Model: openai:scripted"),
+        ("/compact", "They asked twice."),
+        ("/policy read-only", "Policy: read-only, in the fork"),
+        ("/remember The cart caches prices.", "Remembered as"),
+        ("/undo", "Continued before: Question 6?"),
+        ("/retry", "Answer"),
+        ("/clear", "begins a new conversation"),
+        ("/approve", "No call waits"),
+    ):
+        program.press(command, ENTER)
+        program.until(reply)
+    program.press("/exit", ENTER)
+    assert program.end()[0] == 0

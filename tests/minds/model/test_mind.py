@@ -22,7 +22,7 @@ from perdure.kernel.events import (
     TranscriptSummary,
     decode,
 )
-from perdure.kernel.fold import fold
+from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.loop import Loop, RunResult
 from perdure.minds.model.mind import ModelHost, ModelMind
 from perdure.minds.model.ports import (
@@ -286,6 +286,55 @@ async def test_a_long_conversation_is_summarised_and_its_events_stay(world: Worl
     assert sent.index("hello") < sent.index("They asked")
     assert "question 4" in sent
     assert summary.from_seq < summary.to_seq
+
+
+async def compacted(world: World, model: ScriptedModel) -> GoalState:
+    """Resume a conversation as a person does who wants its beginning to be summarised."""
+    world.minds.append(ModelMind(ModelHost(model, compacts=True), AnswerFeed()))
+    return (await asyncio.wait_for(world.resume(), 5)).state
+
+
+async def talked(world: World, answers: int) -> ScriptedModel:
+    """Begin a conversation in which each answer follows a message."""
+    made, model = mind(*(says(f"answer {number}") for number in range(answers)))
+    world.minds.append(made)
+    await world.start(CHAT, said=[HELLO])
+    for number in range(1, answers):
+        await world.store.post("goal-a", "message", {"text": f"question {number}"}, key=f"m{number}")
+        world.minds.append(ModelMind(ModelHost(model), AnswerFeed()))
+        await world.resume()
+    return model
+
+
+async def test_a_conversation_is_summarised_when_a_person_asks_for_it_once(world: World) -> None:
+    model = await talked(world, 6)
+    model.script = [says("They asked 1.")]
+    for _ in range(2):
+        assert (await compacted(world, model)).waiting_for == "message"
+    [summary] = [body for body in await bodies(world) if isinstance(body, TranscriptSummary)]
+    assert summary.text == "They asked 1."
+    assert len(model.requests) == 7, "the second time, nothing is left to summarise"
+
+
+async def test_a_short_conversation_is_not_summarised(world: World) -> None:
+    model = await talked(world, 4)
+    assert (await compacted(world, model)).waiting_for == "message"
+    assert len(model.requests) == 4
+
+
+async def test_a_conversation_whose_summary_fails_continues_with_the_next_message(world: World) -> None:
+    model = await talked(world, 6)
+    model.script = [
+        ModelFailed("auth", "No key.", model=MODEL, provider="scripted", attempts=2, next="perdure model login x")
+    ]
+    assert (await compacted(world, model)).waiting_for == "model"
+    model.script = [says("Still here.")]
+    await world.store.post("goal-a", "message", {"text": "Hello?"}, key="again")
+    world.minds.append(ModelMind(ModelHost(model), AnswerFeed()))
+    state = (await asyncio.wait_for(world.resume(), 5)).state
+    assert state.waiting_for == "message"
+    assert state.conversation.overview is not None
+    assert state.conversation.overview.last_text == "Still here."
 
 
 async def test_hostile_answers_are_bounded_and_stored_as_text(world: World) -> None:

@@ -1,7 +1,7 @@
 """Conversations that this process runs itself: each message is answered by a run in a task of its own."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _ENDING_S = 5.0
 _PAGE = 50
+_OPTIONS = RunOptions(parks_for_person=True)
 
 
 class ConversationsHere:
@@ -47,7 +48,7 @@ class ConversationsHere:
             raise failure
         return await self._goals.find(prefix)
 
-    async def conversations(self, bot: str) -> "AsyncIterator[Conversation]":
+    async def conversations(self, bot: str) -> "AsyncGenerator[Conversation, None]":
         """Iterate over all conversations with a bot, the last used first; ended ones too.
 
         Raises: NotFound when there is no such bot.
@@ -77,14 +78,17 @@ class ConversationsHere:
         await self._goals.decide(goal_id, decision, **given)
         self._run(goal_id)
 
-    async def fork(self, goal_id: str, *, at: int | None = None, before_message: int | None = None) -> str:
+    async def fork(
+        self, goal_id: str, *, at: int | None = None, before_message: int | None = None, policy: str | None = None
+    ) -> str:
         """Fork a conversation, and return the id of the fork."""
-        return (await self._goals.conversations.fork(goal_id, at, before_message=before_message)).id
+        judged_by = None if policy is None else {"preset": policy}
+        return (await self._goals.conversations.fork(goal_id, at, before_message=before_message, policy=judged_by)).id
 
-    async def resume(self, goal_id: str, model: str | None = None) -> None:
-        """Continue a conversation, with another model from now on if one is given."""
+    async def resume(self, goal_id: str, model: str | None = None, *, compacts: bool = False) -> None:
+        """Continue a conversation, with another model from now on if one is given; its beginning may be summarised."""
         named = None if model is None else self._goals.model_goals.named(model)
-        self._run(goal_id, named)
+        self._run(goal_id, RunOptions(parks_for_person=True, model=named, compacts=compacts))
 
     async def frames(self, goal_id: str, after_seq: int) -> "AsyncGenerator[wire.GoalFrame, None]":
         """Yield the events of a conversation after a seq, and answers while they arrive."""
@@ -92,16 +96,16 @@ class ConversationsHere:
             for update in page:
                 yield cast("wire.GoalFrame", frame_of(update))
 
-    def _run(self, goal_id: str, model: str | None = None) -> None:
-        run = asyncio.create_task(self._resumed(goal_id, model))
+    def _run(self, goal_id: str, options: RunOptions = _OPTIONS) -> None:
+        run = asyncio.create_task(self._resumed(goal_id, options))
         self._runs.add(run)
         run.add_done_callback(self._ended)
 
-    async def _resumed(self, goal_id: str, model: str | None) -> RunResult:
+    async def _resumed(self, goal_id: str, options: RunOptions) -> RunResult:
         """Resume a goal; a run of this process that has not released it yet is waited for."""
         while True:
             try:
-                return await self._goals.resume_run(goal_id, RunOptions(parks_for_person=True, model=model))
+                return await self._goals.resume_run(goal_id, options)
             except Owned:
                 if not self._goals.is_held_here(goal_id):
                     raise

@@ -30,6 +30,7 @@ from perdure.kernel.events import (
     ToolCall,
     ToolError,
     ToolOutput,
+    TranscriptSummary,
     Wait,
     decode,
 )
@@ -75,6 +76,7 @@ __all__ = [
     "ToolCall",
     "ToolError",
     "ToolOutput",
+    "TranscriptSummary",
     "Wait",
     "apply",
     "child_of",

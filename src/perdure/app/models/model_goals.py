@@ -100,7 +100,8 @@ class ModelGoals:
         """Make the mind of one run; see MindFactory. The bot is read when the run begins."""
         begun = request.begun
         memory = BotMemory(self._memory(), begun, partial(self._bot, begun), self._most_related)
-        host = ModelHost(self._client(), partial(self._profile, begun, memory), memory.related, request.model)
+        profile = partial(self._profile, begun, memory)
+        host = ModelHost(self._client(), profile, memory.related, request.model, request.compacts)
         mind = ModelMind(host, request.answers)
         own: list[Tool] = [mind.read_result, DelegateTool()]
         if begun.bot is not None:

@@ -76,7 +76,8 @@ class RunContexts:
 
         flow = options.flow or self.find_flow(begun)
         answers = AnswerFeed()
-        request = MindRequest(begun, options.jobs, self._forks, flow, self._calls, options.model, answers)
+        asked = (options.model, options.compacts)
+        request = MindRequest(begun, options.jobs, self._forks, flow, self._calls, *asked, answers)
         made = make_mind(request, {**KINDS, **self.minds})
         if is_new:
             self._require_known(made.wants)

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequ
 from dataclasses import dataclass, replace
 from functools import partial
 
-from perdure.app.goals.arguments.run_options import Reopening, RunOptions
+from perdure.app.goals.arguments.run_options import NOTHING_ASKED, Asked, Reopening, RunOptions
 from perdure.app.goals.goals import Goals
 from perdure.app.goals.new_goal import NewGoal
 from perdure.app.idempotency import Idempotency
@@ -87,24 +87,29 @@ class ServerWorker(BackgroundRuns):
         limits: Limits | None = None,
         *,
         model: str | None = None,
+        compacts: bool = False,
         once: IdempotentCall | None = None,
     ) -> GoalView:
         """Resume a goal here, optionally with another model, and return it as soon as it is claimed or queued.
 
-        The same call, identified by its key, resumes the goal once; a repeat returns the goal unchanged.
+        `compacts` summarises the beginning of a conversation first. The same call, identified by its key, resumes the
+        goal once; a repeat returns the goal unchanged.
 
         Raises: NotFound; Conflict when another live worker runs it, or the key was used for another call; Invalid when
         a limit is not above what was used, or the goal cannot have the model; Exhausted when too many goals are queued,
-        or a goal with another model would be.
+        or a goal with another model, or to be summarised, would be.
         """
         goal = await self._goals.get(prefix)
         if model is not None:
             self._goals.model_goals.require_model(await self._goals.begun(goal.id), model)
+        if compacts:
+            await self._goals.conversations.require(goal.id)
+        asked = Asked(model, compacts)
 
         async def present() -> GoalView:
             return goal
 
-        return await self._calls.keep_last(once, goal.id, lambda: self._resume(goal, limits, model), present)
+        return await self._calls.keep_last(once, goal.id, lambda: self._resume(goal, limits, asked), present)
 
     async def resume_posted(self, goal: GoalView) -> None:
         """Resume a goal after a post, unless a worker owns it; if the queue is full, it runs later.
@@ -161,20 +166,24 @@ class ServerWorker(BackgroundRuns):
             return goal
         return await self._resume(goal, None)
 
-    async def _resume(self, goal: GoalView, limits: Limits | None, model: str | None = None) -> GoalView:
+    async def _resume(self, goal: GoalView, limits: Limits | None, asked: Asked = NOTHING_ASKED) -> GoalView:
         if goal.is_final or self._runs(goal.id):
-            if model is not None and not goal.is_final:
-                raise Conflict(f"{goal.id} is running. Resume it with another model when it waits.")
+            if asked != NOTHING_ASKED and not goal.is_final:
+                raise Conflict(f"{goal.id} is running. Resume it {asked.what} when it waits.")
             return goal
         if self._must_queue():
-            if model is not None:
+            if asked != NOTHING_ASKED:
                 raise Exhausted(
-                    "The maximum number of goals is running, so the goal cannot change its model. Try again later."
+                    f"The maximum number of goals is running, so the goal cannot be resumed {asked.what}."
+                    " Try again later."
                 )
             return await self._queue_again(goal, limits or Limits())
-        return await self._begin_durably(
-            Run(goal.id), lambda options: self._goals.resume_run(goal.id, replace(options, model=model), limits)
-        )
+
+        async def resume(options: RunOptions) -> RunResult:
+            options = replace(options, model=asked.model, compacts=asked.compacts)
+            return await self._goals.resume_run(goal.id, options, limits)
+
+        return await self._begin_durably(Run(goal.id), resume)
 
     async def _queue_again(self, goal: GoalView, limits: Limits) -> GoalView:
         """Queue a goal, unless it is queued already."""

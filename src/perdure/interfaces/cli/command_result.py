@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TextIO
 
 from perdure.errors import Unavailable
-from perdure.interfaces.cli.output.terminal import lines, one_line, width_of, wrapped_for
+from perdure.interfaces.cli.output.terminal import command_below, lines, one_line, width_of, wrapped_for
 
 _STYLES = {
     "ok": "green",
@@ -63,7 +63,8 @@ def print_result(answer: CommandResult, *, as_json: bool) -> None:
         sys.stdout.flush()
         if answer.fault is not None:
             with contextlib.suppress(OSError):  # a closed terminal: the exit code still reports it
-                print(wrapped_for(f"perdure: {lines(answer.fault)}", sys.stderr), file=sys.stderr)
+                fault = command_below(answer.fault) if sys.stderr.isatty() else answer.fault
+                print(wrapped_for(f"perdure: {lines(fault)}", sys.stderr), file=sys.stderr)
     except BrokenPipeError:
         raise
     except OSError as error:

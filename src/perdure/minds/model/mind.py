@@ -54,6 +54,8 @@ class ModelHost:
     """Finds records of the memory that relate to the text or the first message of a goal, when it begins."""
     model: str | None = None
     """The model for later requests; None: unchanged."""
+    compacts: bool = False
+    """Whether the beginning of the conversation is summarised first, though the window is not full."""
 
 
 class ModelMind:
@@ -66,6 +68,7 @@ class ModelMind:
         self._answers = answers
         self._state: GoalState | None = None
         self._specs: Mapping[str, ToolSpec] = {}
+        self._must_compact = host.compacts
         self.read_result = ReadResultTool(lambda: self._state)
 
     async def prepare(self, state: GoalState, tools: Toolbox) -> Sequence[Body]:
@@ -90,9 +93,12 @@ class ModelMind:
     async def decide(self, state: GoalState, now_us: int) -> Proposal:  # noqa: ARG002 (a model knows no time)
         """See Mind.decide."""
         prompt, attempts = state.conversation.prompt, attempts_to_make(state)
-        if attempts or state.open_calls or prompt is None or _is_idle(state):
+        if attempts or state.open_calls or prompt is None:
             return Proposal(attempts)
-        if (end := _end(state)) is not None:
+        span = self._span_to_compact(state)
+        is_idle = span is None and _is_idle(state)
+        end = None if is_idle else _end(state)
+        if is_idle or end is not None:
             return Proposal(end=end)
         models = [prompt.model, *self._fallbacks(state)]
         context = context_tokens(state, len(prompt.system.encode()) + len(orjson.dumps(prompt.tools)))
@@ -100,11 +106,17 @@ class ModelMind:
         if isinstance(allowed, Proposal):
             return allowed
         try:
-            return await self._request(state, prompt, models, allowed, context)
+            return await self._request(state, prompt, models, allowed, context, span)
         except ModelFailed as failed:
             return Proposal(events=[_failure(failed)])
         except Invalid as error:  # there is no such model or provider: another one is chosen by a resume
             return Proposal(events=[_failure(_no_such_model(prompt.model, error))])
+
+    def _span_to_compact(self, state: GoalState) -> tuple[int, int] | None:
+        """Return the events to summarise because a person asked for it; once."""
+        span = range_of(state) if self._must_compact else None
+        self._must_compact = False
+        return span
 
     def _allowed(
         self, state: GoalState, models: Sequence[str], settings: ModelSettings, context: int
@@ -124,10 +136,12 @@ class ModelMind:
         models: Sequence[str],
         settings: ModelSettings,
         context: int,
+        span: tuple[int, int] | None,
     ) -> Proposal:
-        """Ask for a summary when the window is nearly full, else for the next turn."""
+        """Ask for a summary of `span`, or when the window is nearly full, else for the next turn."""
         is_full = context > FULL * self._host.client.context_window(prompt.model)
-        span = range_of(state) if is_full else None
+        if span is None and is_full:
+            span = range_of(state)
         if span is not None:
             longest = min(settings.max_tokens or LONGEST_SUMMARY, LONGEST_SUMMARY)
             return await self._summarise(span, summary_request(state, span, prompt.model, longest))

@@ -24,6 +24,22 @@ def watch_nothing(_loop: Loop) -> None:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What the resume of a goal asks of its model; a goal that runs already, or is queued, cannot be asked."""
+
+    model: str | None = None
+    compacts: bool = False
+
+    @property
+    def what(self) -> str:
+        """Return what is asked, for errors."""
+        return "with a summary of its beginning" if self.model is None else "with another model"
+
+
+NOTHING_ASKED = Asked()
+
+
+@dataclass(frozen=True)
 class RunOptions:
     """Options of one run of a goal; `watch` gets the loop before it starts, to listen to it or to stop it."""
 
@@ -54,6 +70,8 @@ class RunOptions:
     """The flow object of the caller; None: the flow is imported by its recorded name."""
     model: str | None = None
     """The new model of a goal of a model; None: unchanged."""
+    compacts: bool = False
+    """Whether to summarise the beginning of a conversation first, though the window of the model is not full."""
     tell: Tell | None = log.info
     """Called when the run waits for proof that the goal's last worker is dead; None: raise OwnerSilent instead."""
 

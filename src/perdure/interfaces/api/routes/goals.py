@@ -155,7 +155,9 @@ async def resume_goal(goal_id: GoalId, served: Served, once: Called, body: Resum
     """Resume a goal in the server, with higher limits if specified; a goal for a model also with another model."""
     wanted = body or ResumeBody()
     limits = wanted.limits.as_limits()
-    return await _reply(served, await served.worker.resume(goal_id, limits, model=wanted.model, once=once))
+    return await _reply(
+        served, await served.worker.resume(goal_id, limits, model=wanted.model, compacts=wanted.compact, once=once)
+    )
 
 
 @router.post("/{goal_id}/retry", operation_id="retry_goal", response_model=_GOAL, responses=refusals(429))

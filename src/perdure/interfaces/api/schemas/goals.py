@@ -132,7 +132,7 @@ class GoalBody(BaseModel):
 
 
 class ResumeBody(BaseModel):
-    """Limits to raise, and another model."""
+    """Limits to raise, and another model; `compact` summarises the beginning of a conversation first."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -142,6 +142,11 @@ class ResumeBody(BaseModel):
     limits: LimitsBody = LimitsBody()
     model: ModelText | None = Field(
         default=None, description="The model of a goal for a model from now on; default: the model that it has."
+    )
+    compact: bool = Field(
+        default=False,
+        description="Summarise a conversation, except its first message and its last four answers, before it continues."
+        " For another goal, the response is 409.",
     )
 
 

@@ -1,8 +1,9 @@
 """`perdure chat`: talk with a bot, or ask it one thing."""
 
+import shlex
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -11,9 +12,17 @@ import typer
 from perdure.app import open_home
 from perdure.app.conversations.here import ConversationsHere
 from perdure.app.goals.arguments.policies import read_policy
-from perdure.errors import Invalid
+from perdure.app.goals.values import Ask, ToolCall
+from perdure.errors import Invalid, NotFound
 from perdure.interfaces.cli.chat.conversation import Conversation
-from perdure.interfaces.cli.chat.display import Display, PlainDisplay, RichDisplay, SilentDisplay, print_frame
+from perdure.interfaces.cli.chat.display import (
+    Display,
+    PlainDisplay,
+    RichDisplay,
+    SilentDisplay,
+    call_line,
+    print_frame,
+)
 from perdure.interfaces.cli.chat.interactive import Interactive
 from perdure.interfaces.cli.chat.listing import last_open, list_conversations
 from perdure.interfaces.cli.command import Options, command
@@ -80,9 +89,9 @@ async def chat(  # noqa: PLR0913, PLR0917 (each is an option of the command)
     the model does not answer.
     """
     reject_both(json=options.json, jsonl=jsonl)
-    bot, message = _bot_and_message(options, words or [])
-    if sum((continue_, resume is not None, fork is not None)) > 1:
-        raise Invalid("Use at most one of --continue, --resume and --fork.")
+    is_named = resume is not None or fork is not None
+    _require_one_place(continue_=continue_, resume=resume, fork=fork, policy=policy)
+    bot, message = _bot_and_message(options, words or [], is_named=is_named)
     judged_by = None if policy is None else {"preset": policy}
     read_policy(judged_by)
     async with _opened(options) as (port, goals):
@@ -91,11 +100,14 @@ async def chat(  # noqa: PLR0913, PLR0917 (each is an option of the command)
         is_silent = options.json or jsonl
         display = _display(is_silent=is_silent, is_single=message is not None)
         talk = Conversation(port, goals, display, on_frame=print_frame if jsonl else None)
-        place = await last_open(goals, bot) if continue_ else resume
-        await _take_up(talk, place, fork)
         if message is None:
             _require_terminal(options, is_silent=is_silent)
-            await Interactive(options, talk, bot=bot, model=model, policy=judged_by).run()
+            if not is_named:
+                await _require_bot(options, goals, bot)
+        place = await last_open(goals, bot) if continue_ else resume
+        await _take_up(talk, place, fork, model)
+        if message is None:
+            await Interactive(options, talk, bot=talk.bot or bot, model=model, policy=judged_by).run()
             return _left(options, talk)
         if talk.goal_id is None:
             await talk.begin(message, bot=bot, model=model, policy=judged_by)
@@ -104,15 +116,24 @@ async def chat(  # noqa: PLR0913, PLR0917 (each is an option of the command)
         return replace(_answered(options, talk), is_printed=jsonl)
 
 
-def _bot_and_message(options: Options, words: list[str]) -> tuple[str, str | None]:
-    """Return the bot, and the message if there is one.
+def _require_one_place(*, continue_: bool, resume: str | None, fork: str | None, policy: str | None) -> None:
+    """Raises: Invalid for options that contradict each other."""
+    given = sum((continue_, resume is not None, fork is not None))
+    if given > 1:
+        raise Invalid("Use at most one of --continue, --resume and --fork.")
+    if given and policy is not None:
+        raise Invalid("--policy is for a new conversation. In one that is continued, /policy changes it, in a fork.")
+
+
+def _bot_and_message(options: Options, words: list[str], *, is_named: bool) -> tuple[str, str | None]:
+    """Return the bot, and the message if there is one; a named conversation has a bot, so a single word is a message.
 
     Raises: Invalid
     """
     default = options.settings().chat_bot
     if len(words) > 2:
         raise Invalid("Give at most a bot and a message; put a message of several words in quotes.")
-    is_message = len(words) == 1 and (words[0] == "-" or not _is_slug(words[0]))
+    is_message = len(words) == 1 and (is_named or words[0] == "-" or not _is_slug(words[0]))
     bot = words[0] if words and not is_message else default
     message = words[-1] if is_message or len(words) == 2 else None
     if message == "-":
@@ -124,6 +145,17 @@ def _require_terminal(options: Options, *, is_silent: bool) -> None:
     """Raises: Invalid when no person can be asked."""
     if options.no_input or is_silent or not sys.stdin.isatty():
         raise Invalid("There is no terminal to talk in. Give a message, or - to read it from standard input.")
+
+
+async def _require_bot(options: Options, goals: ChatGoals, bot: str) -> None:
+    """Raises: NotFound when there is no such bot: the word may have been a message."""
+    try:
+        async with aclosing(goals.conversations(bot)) as found:
+            await anext(found, None)
+    except NotFound as error:
+        default = options.settings().chat_bot
+        instead = pasteable(options, shlex.join(["perdure", "chat", default, bot]))
+        raise NotFound(f"{error.detail} To send it as a message: {instead}") from error
 
 
 def _is_slug(word: str) -> bool:
@@ -153,8 +185,8 @@ def _display(*, is_silent: bool, is_single: bool) -> Display:
     return PlainDisplay() if is_plain else RichDisplay(is_interactive=not is_single)
 
 
-async def _take_up(talk: Conversation, resume: str | None, fork: str | None) -> None:
-    """Open the conversation that was named, or a fork of it.
+async def _take_up(talk: Conversation, resume: str | None, fork: str | None, model: str | None) -> None:
+    """Open the conversation that was named, or a fork of it, and change its model if one is given.
 
     Raises: NotFound; Conflict; Invalid when the place of the fork is none.
     """
@@ -166,6 +198,8 @@ async def _take_up(talk: Conversation, resume: str | None, fork: str | None) -> 
             raise Invalid(f"--fork takes ID@SEQ, such as 20261119-1200-hello-1a2b@4; found {fork[:80]!r}.")
         await talk.open(goal_id)
         await talk.fork(at=int(seq))
+    if talk.goal_id is not None and model is not None:
+        await talk.resume(model)
 
 
 def _answered(options: Options, talk: Conversation) -> CommandResult:
@@ -176,8 +210,19 @@ def _answered(options: Options, talk: Conversation) -> CommandResult:
     if talk.waiting_for == "model" and failure is not None:
         fault = f"{failure.message} {failure.next or ''}".rstrip()
     elif code:
-        fault = f"It waits for a {talk.waiting_for}: " + pasteable(options, f"perdure goal show {talk.goal_id}")
+        fault = _why_it_waits(options, talk)
     return CommandResult(data, exit_code=code, fault=fault)
+
+
+def _why_it_waits(options: Options, talk: Conversation) -> str:
+    """Say what a conversation waits for, and how it is continued."""
+    if not talk.open_calls:
+        return f"A limit is reached: {pasteable(options, f'perdure goal show {talk.goal_id}')}"
+    call = talk.open_calls[0].call
+    what = f"It asks: {call.question}" if isinstance(call, Ask) else "It waits for a decision"
+    if isinstance(call, ToolCall):
+        what = f"It waits for your approval of {call_line(call.tool, call.arguments, '')}".rstrip(".")
+    return f"{what}. To decide: {pasteable(options, f'perdure chat --resume {talk.goal_id}')}"
 
 
 def _left(options: Options, talk: Conversation) -> CommandResult:

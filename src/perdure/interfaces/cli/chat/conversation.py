@@ -59,6 +59,11 @@ class Conversation:
         self._on_frame = on_frame
 
     @property
+    def bot(self) -> str | None:
+        """The bot of the conversation; None before the first message."""
+        return None if self.state is None else self.state.begun.bot or "assistant"
+
+    @property
     def seq(self) -> int:
         """The last event that was seen."""
         return 0 if self.state is None else self.state.head.seq
@@ -78,7 +83,9 @@ class Conversation:
     def open_calls(self) -> list[CallState]:
         """The calls that wait for a person."""
         calls = () if self.state is None else self.state.open_calls.values()
-        return [call for call in calls if call.awaits_approval or isinstance(call.call, Ask)]
+        return [
+            call for call in calls if call.awaits_approval or call.unknown is not None or isinstance(call.call, Ask)
+        ]
 
     async def begin(self, text: str, *, bot: str, model: str | None, policy: Mapping[str, Any] | None) -> None:
         """Begin a conversation, and show the answer.
@@ -94,9 +101,9 @@ class Conversation:
         await self.port.say(self._id(), text)
         await self.follow()
 
-    async def resume(self, model: str | None = None) -> None:
+    async def resume(self, model: str | None = None, *, compacts: bool = False) -> None:
         """Continue where the conversation stands, and show what comes."""
-        await self.port.resume(self._id(), model)
+        await self.port.resume(self._id(), model, compacts=compacts)
         await self.follow()
 
     async def decide(self, decision: str, call_id: str, value: Any = None) -> None:
@@ -105,9 +112,11 @@ class Conversation:
         await self.port.decide(self._id(), decision, call_id, value, shown_sha256=shown)
         await self.follow()
 
-    async def fork(self, *, at: int | None = None, before_message: int | None = None) -> None:
+    async def fork(
+        self, *, at: int | None = None, before_message: int | None = None, policy: str | None = None
+    ) -> None:
         """Continue in a fork of the conversation."""
-        await self.open(await self.port.fork(self._id(), at=at, before_message=before_message))
+        await self.open(await self.port.fork(self._id(), at=at, before_message=before_message, policy=policy))
 
     async def open(self, goal_id: str) -> None:
         """Read a conversation up to its last event, without showing it."""

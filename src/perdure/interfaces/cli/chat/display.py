@@ -167,4 +167,4 @@ def _markdown(text: str) -> Any:
 def call_line(tool: str, arguments: Mapping[str, Any] | None, outcome: str) -> str:
     """Return one line about a call: what became of it, its tool and its arguments."""
     given = " ".join(f"{name}={value_text(value)}" for name, value in (arguments or {}).items())
-    return cut_to(one_line(f"{outcome} {tool} {given}".rstrip()), _LONGEST_CALL)
+    return cut_to(one_line(f"{outcome} {tool} {given}".strip()), _LONGEST_CALL)

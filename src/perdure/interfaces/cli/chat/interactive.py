@@ -6,12 +6,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from perdure.app.goals.values import Ask, ModelTurn, ToolCall
+from perdure.app.conversations.summaries import can_be_summarised
+from perdure.app.goals.arguments.policies import read_policy
+from perdure.app.goals.values import Ask, ModelTurn, ToolCall, TranscriptSummary
 from perdure.errors import PerdureError
 from perdure.interfaces.cli.chat.conversation import Conversation
-from perdure.interfaces.cli.chat.display import call_line
 from perdure.interfaces.cli.chat.prompt import Prompt, silent_keys
 from perdure.interfaces.cli.command import Options
+from perdure.interfaces.cli.goals.display.hints import call_text
 from perdure.interfaces.cli.output.terminal import lines, one_line
 from perdure.interfaces.cli.remote.opened import records_of
 
@@ -22,12 +24,15 @@ _HELP = """\
 /approve, /deny  decide about the call that waits
 /remember TEXT   add a record to the memory
 /model [NAME]    show the model, or change it
-/policy          show what the model may do without asking
+/policy [PRESET] show what the model may do without asking, or change it, in a fork
 /cost            show tokens and dollars
+/compact         summarise the beginning, to make room and to pay less
 /clear           begin a new conversation
 /exit            leave
 Enter sends; Alt-Enter or a backslash at the end breaks the line. Ctrl-C stops an answer."""
 _TITLE = 80
+_APPROVAL = {"y": "approve", "yes": "approve", "n": "deny", "no": "deny"}
+_UNKNOWN = {word: word for word in ("skip", "retry", "abort")}
 
 
 class Interactive:
@@ -48,10 +53,11 @@ class Interactive:
         self._prompt = Prompt()
         self._is_left = False
 
-    async def run(self, first: str | None = None) -> None:
+    async def run(self) -> None:
         """Talk until the person leaves; errors are shown, and the conversation stays."""
-        if first is not None:
-            await self._do(self._say(first))
+        if self._talk.goal_id is not None:
+            self._show_last()
+            await self._do(self._resume_interrupted())
         is_warned = False
         while not self._is_left:
             try:
@@ -67,6 +73,23 @@ class Interactive:
             is_warned = False
             if text:
                 await self._do(self._command(text) if text.startswith("/") else self._say(text))
+
+    def _show_last(self) -> None:
+        """Show the last message and the last answer of a conversation that is continued."""
+        messages, display = self._talk.messages, self._talk.display
+        if messages:
+            count = "1 message" if len(messages) == 1 else f"{len(messages)} messages. The last"
+            display.notice(f"{self._talk.goal_id}, {count}:")
+            display.notice(f"> {one_line(messages[-1][1])[:_TITLE]}")
+        if self._talk.answer:
+            display.begin()
+            display.end(self._talk.answer)
+
+    async def _resume_interrupted(self) -> None:
+        """Continue an answer that ended with its process."""
+        state = self._talk.state
+        if state is not None and state.status == "open":
+            await self._talk.resume()
 
     async def _do(self, work: Awaitable[None]) -> None:
         """Do something that a Ctrl-C stops; then ask about the calls that wait for approval."""
@@ -111,13 +134,21 @@ class Interactive:
             return
         call = waiting[0].call
         if isinstance(call, Ask):
-            self._talk.display.notice(f"? {call.question}")
+            self._talk.display.notice(f"? {call.question}{_choice(call)}")
             answer = await self._prompt.read("answer> ")
             await self._do(self._talk.decide("answer", call.call_id, answer.strip()))
-        elif isinstance(call, ToolCall):
-            self._talk.display.notice(call_line(call.tool, call.arguments, "?"))
-            answer = await self._prompt.read("allow? [y/n] ")
-            decision = "approve" if answer.strip().lower() in ("y", "yes") else "deny"
+            return
+        if isinstance(call, ToolCall):
+            self._talk.display.notice(call_text(call))
+        unknown = waiting[0].unknown
+        if unknown is not None:
+            self._talk.display.notice(unknown.why)
+        words = _APPROVAL if unknown is None else _UNKNOWN
+        question = "allow? [y/n] " if unknown is None else "did it happen? skip (yes), retry (no) or abort> "
+        decision = words.get((await self._prompt.read(question)).strip().lower())
+        if decision is None:
+            self._talk.display.notice(f"Left open; perdure goal show {self._talk.goal_id} says how it is decided.")
+        else:
             await self._do(self._talk.decide(decision, call.call_id))
 
     async def _command(self, text: str) -> None:
@@ -142,7 +173,8 @@ class Interactive:
             "/model": self._change_model,
             "/remember": self._remember,
             "/cost": self._show_cost,
-            "/policy": self._show_policy,
+            "/policy": self._change_policy,
+            "/compact": self._compact,
         }
 
     async def _help(self, _rest: str) -> None:
@@ -186,9 +218,9 @@ class Interactive:
         self._talk.display.notice(f"Continued in the fork {self._talk.goal_id}.")
 
     async def _decide(self, decision: str) -> None:
-        waiting = self._talk.open_calls
+        waiting = [call for call in self._talk.open_calls if call.awaits_approval]
         if not waiting:
-            self._talk.display.notice("No call waits for a decision.")
+            self._talk.display.notice("No call waits for approval.")
             return
         await self._talk.decide(decision, waiting[0].call.call_id)
 
@@ -210,10 +242,39 @@ class Interactive:
             added = await records.writer.add({"type": "lesson", "title": text[:_TITLE], "body": text})
         self._talk.display.notice(f"Remembered as {added['id']}.")
 
-    async def _show_policy(self, _rest: str) -> None:
-        policy = None if self._talk.state is None else self._talk.state.policy
-        said = "ask" if policy is None else f"{policy.preset}, {len(policy.rules)} rules"
-        self._talk.display.notice(f"Policy: {said}")
+    async def _change_policy(self, preset: str) -> None:
+        """Show the policy, or continue with another one, in a fork: a history keeps the policy that it ran with."""
+        if preset:
+            read_policy(preset)
+            self._policy = {"preset": preset}
+            if self._talk.goal_id is not None:
+                await self._talk.fork(at=self._talk.seq, policy=preset)
+        where = "" if not preset or self._talk.goal_id is None else f", in the fork {self._talk.goal_id}"
+        self._talk.display.notice(f"Policy: {self._policy_text()}{where}")
+
+    def _policy_text(self) -> str:
+        state = self._talk.state
+        if state is None:
+            return "that of the settings" if self._policy is None else str(self._policy["preset"])
+        recorded = state.policy
+        if recorded is None:
+            return "ask"
+        rules = f", {len(recorded.rules)} rules" if recorded.rules else ""
+        return f"{recorded.preset}{rules}"
+
+    async def _compact(self, _rest: str) -> None:
+        state = self._talk.state
+        if state is None or not can_be_summarised(state):
+            self._talk.display.notice(
+                "There is nothing to summarise: the first message and the last four answers stay."
+            )
+            return
+        before = len(state.conversation.said)
+        await self._talk.resume(compacts=True)
+        found = [body for _, body in state.conversation.said[before:] if isinstance(body, TranscriptSummary)]
+        if found:
+            self._talk.display.notice(f"Events {found[-1].from_seq} to {found[-1].to_seq} are summarised:")
+            self._talk.display.notice(found[-1].text)
 
     async def _show_cost(self, _rest: str) -> None:
         state = self._talk.state
@@ -224,3 +285,8 @@ class Interactive:
         is_known = all(turn.cost_usd is not None for turn in turns)
         cost = f"${state.used.usd:.6f}" if is_known else "unknown cost"
         self._talk.display.notice(f"{state.used.tokens:,} tokens, {cost}")
+
+
+def _choice(question: Ask) -> str:
+    """Return the options of a question, if it has any."""
+    return "" if question.options is None else f" ({', '.join(question.options)})"

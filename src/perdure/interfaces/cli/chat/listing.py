@@ -1,6 +1,7 @@
 """The list of conversations with a bot, for people and programs."""
 
 import time
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from perdure.errors import NotFound
@@ -27,21 +28,22 @@ async def last_open(goals: ChatGoals, bot: str) -> str:
 
     Raises: NotFound
     """
-    async for each in goals.conversations(bot):
-        if each["goal"]["status"] not in FINAL:
-            return each["goal"]["id"]
+    async with aclosing(goals.conversations(bot)) as found:
+        async for each in found:
+            if each["goal"]["status"] not in FINAL:
+                return each["goal"]["id"]
     raise NotFound(f"There is no conversation with {bot} to continue.")
 
 
 async def list_conversations(options: Options, goals: ChatGoals, bot: str, limit: int) -> CommandResult:
     """Return the conversations with a bot, the last used first."""
     found: list[Conversation] = []
-    has_more = False
-    async for each in goals.conversations(bot):
-        if len(found) == limit:
-            has_more = True
-            break
-        found.append(each)
+    async with aclosing(goals.conversations(bot)) as rows:
+        async for each in rows:
+            found.append(each)
+            if len(found) > limit:
+                break
+    has_more, found = len(found) > limit, found[:limit]
     if not found:
         begin = pasteable(options, f'perdure chat {bot} "Hello"')
         return CommandResult({"conversations": [], "has_more": False}, [f"No conversation with {bot} yet: {begin}"])

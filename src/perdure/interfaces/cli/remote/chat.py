@@ -1,6 +1,6 @@
 """The conversations of a server, as `perdure chat` uses conversations."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -38,13 +38,18 @@ class ServerConversations:
         given = {"call_id": call_id, "value": value, "shown_sha256": shown_sha256}
         await self._client.goals.decide(goal_id, decision, **given)
 
-    async def fork(self, goal_id: str, *, at: int | None = None, before_message: int | None = None) -> str:
+    async def fork(
+        self, goal_id: str, *, at: int | None = None, before_message: int | None = None, policy: str | None = None
+    ) -> str:
         """See ChatPort.fork."""
-        return (await self._client.conversations.fork(goal_id, at, before_message=before_message))["id"]
+        judged_by = None if policy is None else {"preset": policy}
+        return (await self._client.conversations.fork(goal_id, at, before_message=before_message, policy=judged_by))[
+            "id"
+        ]
 
-    async def resume(self, goal_id: str, model: str | None = None) -> None:
+    async def resume(self, goal_id: str, model: str | None = None, *, compacts: bool = False) -> None:
         """See ChatPort.resume."""
-        await self._client.goals.resume(goal_id, model=model)
+        await self._client.goals.resume(goal_id, model=model, compact=compacts)
 
     async def frames(self, goal_id: str, after_seq: int) -> "AsyncGenerator[wire.GoalFrame, None]":
         """See ChatPort.frames."""
@@ -56,6 +61,6 @@ class ServerConversations:
         """See ChatGoals.find."""
         return read_goal(await self._client.goals.get(prefix, prefix=True))
 
-    def conversations(self, bot: str) -> "AsyncIterator[Conversation]":
+    def conversations(self, bot: str) -> "AsyncGenerator[Conversation, None]":
         """See ChatGoals.conversations."""
         return self._client.conversations.each(bot)

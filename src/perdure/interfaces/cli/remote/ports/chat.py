@@ -3,7 +3,7 @@
 The two implementations are `ConversationsHere` of `perdure.app`, and `ServerConversations` over the client.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -42,15 +42,19 @@ class ChatPort(Protocol):
         """
         ...
 
-    async def fork(self, goal_id: str, *, at: int | None = None, before_message: int | None = None) -> str:
-        """Fork a conversation; return the id of the fork.
+    async def fork(
+        self, goal_id: str, *, at: int | None = None, before_message: int | None = None, policy: str | None = None
+    ) -> str:
+        """Fork a conversation, with another policy if a preset is given; return the id of the fork.
 
         Raises: NotFound; Conflict when there is no such event.
         """
         ...
 
-    async def resume(self, goal_id: str, model: str | None = None) -> None:
+    async def resume(self, goal_id: str, model: str | None = None, *, compacts: bool = False) -> None:
         """Continue a conversation, with another model from now on if one is given.
+
+        `compacts` summarises its beginning first.
 
         Raises: Invalid when it is not the name of a model.
         """
@@ -71,7 +75,7 @@ class ChatGoals(Protocol):
         """
         ...
 
-    def conversations(self, bot: str) -> "AsyncIterator[Conversation]":
+    def conversations(self, bot: str) -> "AsyncGenerator[Conversation, None]":
         """Iterate over all conversations with a bot, the last used first; ended ones too.
 
         Raises: NotFound when there is no such bot.
