@@ -60,8 +60,9 @@ def test_a_name_that_no_machine_has_is_refused(name: str) -> None:
 def test_an_address_that_is_taken_or_makes_no_sense_is_told() -> None:
     with contextlib.closing(bind(Address(port=0))) as taken, pytest.raises(Unavailable, match="--port 0"):
         bind(Address(port=taken.getsockname()[1]))
-    with pytest.raises(Unavailable):
-        bind(Address("192.0.2.1", 0, is_exposed=True))
+    for elsewhere in ("192.0.2.1", "no-such-host.invalid"):
+        with pytest.raises(Unavailable, match="an address of this machine"):
+            bind(Address(elsewhere, 0, is_exposed=True))
 
 
 def test_an_exposed_server_answers_to_its_address_and_its_names() -> None:

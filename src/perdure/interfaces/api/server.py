@@ -1,6 +1,7 @@
 """Runs the server: binds the address, serves until a signal arrives, and releases all goals at the end."""
 
 import asyncio
+import errno
 import logging
 import re
 import signal
@@ -104,7 +105,9 @@ def bind(address: Address) -> socket.socket:
     except (OSError, OverflowError) as error:
         listener.close()
         why = getattr(error, "strerror", None) or str(error)
-        raise Unavailable(f"Cannot listen on {address.host}:{address.port}: {why}. Try --port 0.") from error
+        is_elsewhere = isinstance(error, socket.gaierror) or getattr(error, "errno", None) == errno.EADDRNOTAVAIL
+        advice = "Use --host with an address of this machine" if is_elsewhere else "Try --port 0"
+        raise Unavailable(f"Cannot listen on {address.host}:{address.port}: {why}. {advice}.") from error
     listener.setblocking(False)
     return listener
 
