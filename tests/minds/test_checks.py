@@ -195,7 +195,7 @@ async def test_a_check_that_does_not_give_the_result_leaves_it_unknown_after_a_t
 
     unknown = (await run(world, one)).state.calls["/hang#0.1"].unknown
     assert unknown is not None
-    assert unknown.why == f"The step took longer than it may; {WITHOUT_RESULT}"
+    assert unknown.why == f"The step took longer than its timeout of 0.01 s; {WITHOUT_RESULT}"
     await decide(world, "/hang#0.1", "skip", {"number": 7})
     assert ended(await world.resume()).value == 7
     assert CALLS == ["hang"]

@@ -125,7 +125,7 @@ class StepTool:
             return _Ended(error=replace(request.late_error, retryable=False))
         left_s = _left_s(context, request, work)
         if left_s is not None and left_s <= 0:
-            return await self._timed_out(context, request)
+            return await self._timed_out(context, request, work)
         return await self._call(context, request, work, left_s)
 
     async def _call(self, context: CallContext, request: Request, work: StepFunction, left_s: float | None) -> _Ended:
@@ -147,7 +147,7 @@ class StepTool:
                 raise
             if issubclass(type(raised), TimeoutError) and limit.expired():
                 await self._forks.end(context.goal_id, context.call.call_id)
-                return await self._timed_out(context, request)
+                return await self._timed_out(context, request, work)
             return await self._failed(self._failure(raised, context, request), context, work)
         return self._stored(work, result, context)
 
@@ -184,9 +184,9 @@ class StepTool:
         is_known = found == "not_happened" and not self._is_running(context.call.call_id)
         return _Ended(error=failure, happened="no") if is_known else unknown
 
-    async def _timed_out(self, context: CallContext, request: Request) -> _Ended:
+    async def _timed_out(self, context: CallContext, request: Request, work: StepFunction) -> _Ended:
         """Ask the check of a `once` step that timed out; without an answer, it is not repeated."""
-        too_long = "The step took longer than it may"
+        too_long = f"The step took longer than its timeout of {work.timeout_s:g} s"
         is_retryable = request.retry.retries_class(TimeoutError, TIMEOUT)
         if context.call.effect != "once":
             return _Ended(error=ToolError(TIMEOUT, f"{too_long}.", retryable=is_retryable))
