@@ -188,7 +188,7 @@ async def test_every_route_answers_curl_as_its_page_says(server: Running, tmp_pa
     assert [line for line in told.splitlines() if re.fullmatch("[0-9]{3}", line)] == ["401", "401", "410", "503"]
     assert "problem" not in told
     answers = [json.loads(line) for line in told.splitlines() if line.startswith('{"data"')]
-    assert len(answers) == 45
+    assert len(answers) == 47
     goals = {each["text"]: each async for each in _goals(server)}
     assert goals["a question"]["status"] == "done"
     assert goals["sleep 600"]["reason"] == "cancelled"
