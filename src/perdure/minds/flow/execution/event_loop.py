@@ -57,7 +57,7 @@ class FlowCallbacks:
                 return True
         return False
 
-    def _is_being_cancelled(self) -> bool:
+    def is_being_cancelled(self) -> bool:
         """Return whether anyio repeats a cancel of the flow."""
         return any(
             getattr(handle._callback, "__name__", "") == _REPEATED and self._is_of_flow(handle._context)  # noqa: SLF001
@@ -79,7 +79,7 @@ class FlowCallbacks:
         turns, since_s, quiet, seen = 0, self._loop.time(), 0, self._activity
         has_let_others_run = False
         while turns < _MOST_TURNS or self._loop.time() - since_s < _PATIENCE_S:
-            if quiet >= _CANCELLING_TURNS if self._is_being_cancelled() else not self.has_ready():
+            if quiet >= _CANCELLING_TURNS if self.is_being_cancelled() else not self.has_ready():
                 if has_let_others_run or self._loop.time() - since_s <= _BLOCKED_S:
                     return
                 has_let_others_run = True  # the flow blocked its loop: handle a stop that was sent meanwhile first

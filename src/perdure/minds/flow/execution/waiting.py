@@ -38,9 +38,10 @@ async def advance(progress: Progress, callbacks: FlowCallbacks) -> bool:
 
     Return whether the function may have continued.
     """
-    if callbacks.shows_timers and callbacks.has_ready():  # a timer has fired by itself
+    if callbacks.shows_timers and callbacks.has_ready():
         await callbacks.rest()
-        return True
+        if not callbacks.is_being_cancelled():  # anyio keeps the function ready until what it has cancelled ends
+            return True
     if fire_unrecorded(progress):
         await callbacks.rest()
         return True
