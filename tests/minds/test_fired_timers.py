@@ -138,8 +138,10 @@ async def test_a_fired_deadline_is_recorded_in_front_of_what_follows_from_it(wor
     events = [*await world.store.load("goal-a")]
     assert names_of(events) == ["goal", "action", "/timer:1", "/forever#0", "action", "/number#0", "termination"]
     body = decode(events[2])
+    assert isinstance(body, ToolOutput)
+    assert 0 <= body.output.pop("seconds") <= 0.02
     assert body == ToolOutput(
-        "/timer:1.1", ok=True, output={"deadline": 0, "seconds": 0.02}, step="/timer:1", tool="timer", effect="pure"
+        "/timer:1.1", ok=True, output={"deadline": 0}, step="/timer:1", tool="timer", effect="pure"
     )
 
 
@@ -183,7 +185,9 @@ async def test_sleeps_in_one_place_are_one_event_and_cost_no_commit() -> None:
         return await once(goal, 1)
 
     state = await run_to_end(new_world(), polls)
-    assert timers_of(state) == [{"sleep": 0, "seconds": 0.001, "times": 30}]
+    [output] = timers_of(state)
+    assert (output["sleep"], output["times"]) == (0, 30)
+    assert 0 <= output["seconds"] <= 0.03
     assert await appends(polls) == await appends(does_not_poll) + 1  # the first is that of the goal itself
 
 
@@ -229,7 +233,7 @@ async def test_a_retry_begins_the_deadline_again_that_ended_the_flow(world: Worl
     retried = (await world.retry()).state
     assert retried.termination is not None
     assert (retried.termination.reason, retried.termination.value) == ("done", "mended")
-    assert timers_of(retried) == timers_of(failed)
+    assert len(timers_of(retried)) == len(timers_of(failed))
 
 
 async def test_an_exception_of_a_timer_is_reported_by_the_event_loop_and_leaves_the_flow_alone(world: World) -> None:

@@ -131,7 +131,7 @@ def _fired(output: Mapping[str, Any]) -> str:
     seconds, times = output.get("seconds", 0.0), output.get("times", 1)
     if "sleep" not in output:
         return f"deadline of {seconds:g} s has passed"
-    return f"slept {seconds:g} s" if times == 1 else f"slept {seconds:g} s, {times} times"
+    return f"slept {seconds:g} s" if times == 1 else f"slept {seconds:g} s in {times} sleeps"
 
 
 def _ended(call: CallState) -> str:

@@ -26,7 +26,7 @@ class FiredTimer:
     is_sleep: bool
     position: int
     seconds: float
-    """The time after which it fired, for people."""
+    """The time for which it was set, for people; of several sleeps the sum. A busy machine makes it shorter."""
     times: int = 1
     """How often in order a sleep at this position has fired."""
 
@@ -34,14 +34,13 @@ class FiredTimer:
         """Return the timer of a replayed flow that this one was; None if the flow has not made it."""
         return timers.find(branch_of(self.step), self.position, is_sleep=self.is_sleep)
 
-    def is_sleep_at(self, branch: str, position: int, seconds: float) -> bool:
-        """Return whether it was a sleep of some seconds in the same place."""
-        place = branch_of(self.step), self.position, self.seconds
-        return self.is_sleep and place == (branch, position, seconds)
+    def is_sleep_at(self, branch: str, position: int) -> bool:
+        """Return whether it was a sleep in the same place."""
+        return self.is_sleep and (branch_of(self.step), self.position) == (branch, position)
 
     def body(self) -> ToolOutput:
         """Return the event."""
-        output: dict[str, Any] = {_KINDS[self.is_sleep]: self.position, "seconds": self.seconds}
+        output: dict[str, Any] = {_KINDS[self.is_sleep]: self.position, "seconds": round(self.seconds, 3)}
         if self.times > 1:
             output["times"] = self.times
         return ToolOutput(call_id(self.step, 1), ok=True, output=output, step=self.step, tool="timer", effect="pure")
@@ -67,9 +66,10 @@ class FiredTimers:
         """Note that a timer fires now."""
         self._forget_recorded(state)
         last = self._fired[-1] if self._fired else None
-        seconds = round(timer.seconds, 3)
-        if last is not None and timer.is_sleep and last.is_sleep_at(timer.branch, position, seconds):
+        seconds = max(timer.seconds, 0.0)
+        if last is not None and timer.is_sleep and last.is_sleep_at(timer.branch, position):
             last.times += 1
+            last.seconds += seconds
             return
         if self._number is None:
             self._number = sum(is_timer(call.call.step) for call in state.calls.values())
