@@ -8,7 +8,9 @@ import anyio
 
 from perdure.minds.flow.goal import Goal
 
-NAPS = [0.02, 0.01]
+LENGTH_S = 0.08
+"""The length of a deadline: one that has passed before it is armed, on a busy machine, is not a timer."""
+NAPS = [0.08, 0.02]
 """How long two sleeps take; a test changes it between two runs of a flow."""
 GATE: list[asyncio.Event] = []
 """What a step waits for."""
@@ -33,7 +35,7 @@ async def once(goal: Goal, value: int) -> int:
 
 async def deadline(goal: Goal) -> Any:
     try:
-        async with asyncio.timeout(0.02):
+        async with asyncio.timeout(LENGTH_S):
             await goal.options(effect="idempotent").step(forever)
     except TimeoutError:
         return ["late", await once(goal, 1)]
@@ -41,7 +43,7 @@ async def deadline(goal: Goal) -> Any:
 
 async def deadline_around_a_pure_step(goal: Goal) -> Any:
     first = await once(goal, 1)
-    with anyio.move_on_after(0.02) as scope:
+    with anyio.move_on_after(LENGTH_S) as scope:
         await goal.options(effect="pure").step(forever)
     return [first, scope.cancelled_caught, await once(goal, 2)]
 
@@ -49,9 +51,9 @@ async def deadline_around_a_pure_step(goal: Goal) -> Any:
 async def nested_deadlines_of_one_length(goal: Goal) -> Any:
     seen = []
     try:
-        async with asyncio.timeout(0.02):
+        async with asyncio.timeout(LENGTH_S):
             try:
-                async with asyncio.timeout(0.02):
+                async with asyncio.timeout(LENGTH_S):
                     await goal.options(effect="pure").step(forever)
             except TimeoutError:
                 seen.append("inner")
@@ -65,7 +67,7 @@ async def deadline_that_is_swallowed(goal: Goal) -> Any:
     GATE.append(asyncio.Event())
     step = asyncio.create_task(goal.options(effect="idempotent").step(until_gate))
     with suppress(TimeoutError):
-        async with asyncio.timeout(0.02):
+        async with asyncio.timeout(LENGTH_S):
             await asyncio.shield(step)
     GATE[-1].set()
     return [await step, await once(goal, 1)]
@@ -105,6 +107,6 @@ async def cleans_up(goal: Goal) -> Any:
         await goal.signal("never")
     finally:
         with suppress(TimeoutError):
-            async with asyncio.timeout(0.02):
+            async with asyncio.timeout(LENGTH_S):
                 await goal.options(effect="pure").step(forever)
         await once(goal, 2)
