@@ -92,8 +92,8 @@ def conversation_listing(bot: str | None, after: tuple[int, str] | None, limit: 
 
     The order names the bot too: PostgreSQL does not see that it is one for `bot IS NULL`, and would sort.
     """
-    conditions: dict[str, Values] = {"messages IS NOT NULL": ()}
-    conditions["bot IS NULL" if bot is None else "bot = ?"] = () if bot is None else (bot,)
+    of_bot: dict[str, Values] = {"bot IS NULL": ()} if bot is None else {"bot = ?": (bot,)}
+    conditions: dict[str, Values] = {"messages IS NOT NULL": (), **of_bot}
     if after is not None:
         conditions["(last_at, goal_no) < (?, (SELECT goal_no FROM goals WHERE id = ?))"] = after
     values = [value for given in conditions.values() for value in given]
