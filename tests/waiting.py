@@ -7,7 +7,7 @@ from perdure.app.home.system import SystemClock, SystemIds, observer
 from perdure.kernel.events import Ask, GoalBegun, MindSpec, OutcomeUnknown, ToolCall
 from perdure.kernel.journal import Journal, JournalDeps
 from perdure.kernel.ports import GoalStore, Worker
-from perdure.moments import iso
+from perdure.text.moments import iso
 
 WaitsFor = Literal["unknown", "approval"]
 

@@ -30,8 +30,8 @@ from perdure.kernel.events import (
 from perdure.kernel.fold import GoalState, WaitingFor, apply, fold
 from perdure.kernel.recovery import WITHOUT_RESULT
 from perdure.kernel.summary import Summary, summarise
-from perdure.moments import iso, moment
 from perdure.statuses import Status
+from perdure.text.moments import iso, moment
 
 NOW_US = 1_800_000_000_000_000
 SCRIPT = MindSpec("flow", flow="f", at="__main__:f", args={"args": [], "kwargs": {}, "script": "/a b/s.py"})

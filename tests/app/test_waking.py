@@ -15,7 +15,7 @@ from perdure.app.home.system import SystemClock, observer
 from perdure.app.wire.goal_view import GoalView
 from perdure.app.workers.server_worker import WakeCli
 from perdure.kernel.events import Wait
-from perdure.moments import iso
+from perdure.text.moments import iso
 from tests.app.holds import CALL, left_by_dead_worker
 from tests.app.parked import parking
 from tests.app.serving import at_work, become, seen_by_server

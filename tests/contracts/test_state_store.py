@@ -17,7 +17,7 @@ from perdure.kernel.events import (
     size_of,
 )
 from perdure.kernel.ports import Appended, GoalFilter
-from perdure.moments import iso
+from perdure.text.moments import iso
 from tests.contracts.histories import HELLO, NOW, OTHER, WORKER, History, Stored, begin, end, said
 
 

@@ -37,7 +37,7 @@ from perdure.kernel.history.replay import replay
 from perdure.kernel.loop import Loop, RunResult
 from perdure.kernel.mind import Proposal
 from perdure.kernel.summary import summarise
-from perdure.moments import moment_us
+from perdure.text.moments import moment_us
 from tests.kernel.test_fold import history
 from tests.kernel.test_slow_minds import SlowMind, bodies, never
 from tests.kernel.world import World

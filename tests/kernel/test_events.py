@@ -49,7 +49,7 @@ from perdure.kernel.events import (
     is_same_content,
     seal,
 )
-from perdure.moments import iso
+from perdure.text.moments import iso
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 values = st.recursive(

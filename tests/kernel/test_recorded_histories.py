@@ -11,7 +11,7 @@ import pytest
 from perdure.kernel.events import SCHEMA_VERSION, Event, GoalBegun, Head, decode, seal
 from perdure.kernel.fold import fold
 from perdure.kernel.history.replay import require_unchanged
-from perdure.moments import moment_us
+from perdure.text.moments import moment_us
 
 RECORDED = sorted((Path(__file__).parent / "recorded").glob("*/*.jsonl"))
 STATUSES = {"flow_ok": "done", "flow_fails": "failed", "flow_deadline": "done", "command": "done", "plan": "failed"}

@@ -11,7 +11,7 @@ from perdure.minds.plan.mind import PlanMind
 from perdure.minds.plan.plan import Exec, Plan, PlanStep
 from perdure.minds.plan.plan_file import parse_plan
 from perdure.minds.plan.step_env import ALL_OUT_BYTES, OUT_BYTES
-from perdure.moments import iso
+from perdure.text.moments import iso
 from tests.minds.history import SECOND_US, START_US, History
 
 

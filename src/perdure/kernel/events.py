@@ -41,7 +41,7 @@ from perdure.kernel.history.codec import Codec
 from perdure.kernel.history.frozen import constructor
 from perdure.kernel.history.payloads import Choices, Layout
 from perdure.kernel.history.upcasters import upcast
-from perdure.moments import iso
+from perdure.text.moments import iso
 from perdure.text.strict_json import require_finite
 
 __all__ = [

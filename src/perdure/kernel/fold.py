@@ -43,8 +43,8 @@ from perdure.kernel.events import (
 from perdure.kernel.history.call_state import Call, CallState
 from perdure.kernel.history.frozen import constructor
 from perdure.kernel.limits import Used, reached
-from perdure.moments import moment_us
 from perdure.statuses import Status
+from perdure.text.moments import moment_us
 
 BY_PARENT = "cancelled_by_parent"
 """The error code of a goal that its parent cancelled."""

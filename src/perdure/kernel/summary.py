@@ -8,8 +8,8 @@ from perdure.kernel.conversation.conversation import Overview
 from perdure.kernel.events import ForkedFrom, ParentCall
 from perdure.kernel.fold import GoalState, WaitingFor
 from perdure.kernel.history.frozen import constructor
-from perdure.moments import moment_us
 from perdure.statuses import FINAL, Status
+from perdure.text.moments import moment_us
 from perdure.text.storable import escaped
 
 _LONGEST_DETAIL = 500

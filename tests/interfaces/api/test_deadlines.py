@@ -5,7 +5,7 @@ from pathlib import Path
 
 from perdure import Goal, Retry, flow
 from perdure.app.home.system import SystemClock
-from perdure.moments import iso, moment, moment_us
+from perdure.text.moments import iso, moment, moment_us
 from tests.interfaces.api.serving import Served
 from tests.waiting import unanswered_goal
 

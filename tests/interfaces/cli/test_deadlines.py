@@ -9,7 +9,7 @@ import pytest
 from perdure import Perdure
 from perdure.app.home.system import SystemClock
 from perdure.interfaces.cli.output.times import deadline_moment
-from perdure.moments import moment, moment_us
+from perdure.text.moments import moment, moment_us
 from tests.interfaces.cli.terminal import Terminal
 from tests.interfaces.cli.test_flows import forget
 from tests.waiting import unanswered_goal

@@ -15,8 +15,8 @@ from perdure.interfaces.cli.goals.display.timeline import STATE_COLUMN, timeline
 from perdure.kernel.events import GoalBegun, Head, MindSpec, seal
 from perdure.minds.plan.mind import PlanMind
 from perdure.minds.plan.plan_file import parse_plan
-from perdure.moments import moment
 from perdure.settings import load_settings
+from perdure.text.moments import moment
 from tests.interfaces.cli.terminal import Screen, Terminal
 from tests.minds.history import START_US, History
 

@@ -17,10 +17,10 @@ from perdure.forge.assembly.changes import config_of
 from perdure.forge.assembly.library import Explanation
 from perdure.forge.ports import BotStore, BotVersion, VersionSummary
 from perdure.forge.vocabulary import BotPurpose
-from perdure.moments import iso
 from perdure.store.builder.bots import SqlBotStore
 from perdure.store.client import DatabaseClient
 from perdure.store.idempotency import SqlIdempotencyKeys
+from perdure.text.moments import iso
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources import bots as wire

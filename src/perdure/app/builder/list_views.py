@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from perdure.forge.ports import BotSummary, BuilderDraftSummary, BuilderMemoryEntry
-from perdure.moments import iso
 from perdure.store.builder import lists
 from perdure.store.client import DatabaseClient
+from perdure.text.moments import iso
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources import bots as wire_bots

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from perdure.app.wire.goal_view import GoalView
 from perdure.errors import Invalid
 from perdure.kernel.ports import Overview
-from perdure.moments import iso
+from perdure.text.moments import iso
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources.chat.conversations import Conversation

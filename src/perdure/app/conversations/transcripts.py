@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 from perdure.app.wire.calls import failure_wire
 from perdure.kernel.conversation.messages import Message, ModelTurn, TranscriptSummary
 from perdure.kernel.events import Decision, Event, ToolOutput, decode
-from perdure.moments import iso
+from perdure.text.moments import iso
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources.chat.conversations import TranscriptEntry

@@ -17,7 +17,7 @@ from perdure.kernel.ports import Owned
 from perdure.kernel.summary import summarise
 from perdure.minds.flow.registry import loaded_flow
 from perdure.minds.flow.values.values import reader_of
-from perdure.moments import moment
+from perdure.text.moments import moment
 
 __all__ = ["ForkOffered", "Owned", "failure_of", "result_of", "wait_of"]
 

@@ -13,7 +13,7 @@ from perdure.errors import Conflict, Damaged, Invalid, NotFound
 from perdure.kernel.events import Ask, ToolCall
 from perdure.kernel.fold import GoalState
 from perdure.kernel.history.call_state import CallState
-from perdure.moments import iso
+from perdure.text.moments import iso
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources.goals import Approval, ShownCall

@@ -8,7 +8,7 @@ from perdure.kernel.events import Ask, Happened, ToolCall, ToolError, Wait
 from perdure.kernel.fold import GoalState
 from perdure.kernel.history.call_state import CallState
 from perdure.kernel.history.step_names import is_deadline, is_timer
-from perdure.moments import iso, iso_or_none, moment, moment_us
+from perdure.text.moments import iso, iso_or_none, moment, moment_us
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources.goals import Call, Failure

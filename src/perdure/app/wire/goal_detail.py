@@ -11,7 +11,7 @@ from perdure.errors import Damaged
 from perdure.kernel.events import Ask, LimitName, PolicySpec, RuleSpec
 from perdure.kernel.fold import GoalState
 from perdure.kernel.ports import InboxRow
-from perdure.moments import iso
+from perdure.text.moments import iso
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources.goals import (

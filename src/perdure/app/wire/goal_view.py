@@ -11,8 +11,8 @@ from perdure.kernel.events import Termination, ToolError
 from perdure.kernel.fold import GoalState
 from perdure.kernel.history.repetition import ChildEffects
 from perdure.kernel.summary import Summary, summarise
-from perdure.moments import iso
 from perdure.statuses import GoalStatus
+from perdure.text.moments import iso
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources.goals import ForkOrigin, Goal, ParentGoal

@@ -31,7 +31,7 @@ from perdure.kernel.limits import reached
 from perdure.kernel.recovery import WITHOUT_RESULT
 from perdure.kernel.summary import Summary
 from perdure.minds.flow.scripts import is_of_script, run_again, script_command
-from perdure.moments import moment, moment_us
+from perdure.text.moments import moment, moment_us
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources import goals as wire_goals

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from uuid_utils import uuid7
 
 from perdure.errors import Exhausted, Invalid, PerdureError
-from perdure.moments import iso
+from perdure.text.moments import iso
 
 RETRY_AFTER_S = 5
 """The value of Retry-After for calls that were rejected because a limit is reached."""

@@ -20,7 +20,7 @@ from perdure.interfaces.cli.commands import build
 from perdure.interfaces.cli.output.terminal import command_below, lines, wrapped_for
 from perdure.interfaces.cli.signals import interrupted_code
 from perdure.interfaces.cli.suspend import stop_between_writes
-from perdure.moments import iso
+from perdure.text.moments import iso
 
 log = logging.getLogger(__name__)
 _FLAGS = ("--json", "--verbose", "-v", "--debug", "--no-input")

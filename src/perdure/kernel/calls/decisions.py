@@ -20,7 +20,7 @@ from perdure.kernel.fold import GoalState, apply
 from perdure.kernel.history.call_state import CallState
 from perdure.kernel.history.step_names import branch_of, is_below, is_deadline
 from perdure.kernel.ports import Admit, InboxRow
-from perdure.moments import moment, moment_us
+from perdure.text.moments import moment, moment_us
 
 _LONGEST_ANSWER = 100
 BY_PERSON: tuple[DecisionKind, ...] = ("approve", "deny", "answer", "retry", "skip", "abort")

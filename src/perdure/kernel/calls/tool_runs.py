@@ -21,7 +21,7 @@ from perdure.kernel.ports import Clock, LeaseLost
 from perdure.kernel.recovery import EXHAUSTION, describe, settle_once, unknown_if_lost
 from perdure.kernel.run_context import RunContext
 from perdure.kernel.tool import CallContext, CallUsage, KnownOutput, Tool
-from perdure.moments import moment_us
+from perdure.text.moments import moment_us
 
 log = logging.getLogger(__name__)
 

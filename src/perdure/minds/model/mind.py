@@ -26,7 +26,7 @@ from perdure.minds.model.read_result import ReadResultTool
 from perdure.minds.model.request import bytes_of, messages_of
 from perdure.minds.model.results import attempts_to_make
 from perdure.minds.model.summaries import FULL, LONGEST_SUMMARY, range_of, summary_request
-from perdure.moments import iso
+from perdure.text.moments import iso
 from perdure.text.storable import without_surrogates
 
 _CONTINUE = "continue"

@@ -13,7 +13,7 @@ from perdure.minds.plan.plan import Exec, Pause, Plan, PlanStep, Question, UseTo
 from perdure.minds.plan.progress import Progress
 from perdure.minds.plan.step_env import fit_variables
 from perdure.minds.step_status import StepStatus, call_id, is_running
-from perdure.moments import iso
+from perdure.text.moments import iso
 
 
 class PlanMind:

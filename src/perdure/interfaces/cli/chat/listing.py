@@ -13,8 +13,8 @@ from perdure.interfaces.cli.output.times import short_moment
 from perdure.interfaces.cli.remote.ports.chat import ChatGoals
 from perdure.interfaces.cli.remote.received_goals import read_goal
 from perdure.interfaces.cli.shell_hints import pasteable
-from perdure.moments import moment_us
 from perdure.statuses import FINAL
+from perdure.text.moments import moment_us
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources.chat.conversations import Conversation

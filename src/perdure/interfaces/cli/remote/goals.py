@@ -13,7 +13,7 @@ from perdure.client.goals import Goals
 from perdure.errors import Damaged, NotFound
 from perdure.interfaces.cli.remote.connection import first
 from perdure.interfaces.cli.remote.received_goals import ReceivedDetail, read_event, read_goal
-from perdure.moments import moment_us
+from perdure.text.moments import moment_us
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources import goals as wire

@@ -11,7 +11,7 @@ from perdure.app.wire.goal_detail import GoalDetailView
 from perdure.app.wire.goal_view import QUEUED, GoalView
 from perdure.app.wire.next_commands import NextCommand
 from perdure.app.wire.resources.events import Event as WireEvent
-from perdure.moments import moment_us
+from perdure.text.moments import moment_us
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources import goals as wire

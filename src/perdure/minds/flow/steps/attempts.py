@@ -4,7 +4,7 @@ from perdure.kernel.events import Action, ToolCall
 from perdure.kernel.fold import GoalState
 from perdure.minds.flow.execution.progress import Progress
 from perdure.minds.step_status import status_of_step
-from perdure.moments import iso
+from perdure.text.moments import iso
 
 
 def begin_fresh(progress: Progress, state: GoalState, now_us: int) -> tuple[list[Action], list[ToolCall], list[int]]:

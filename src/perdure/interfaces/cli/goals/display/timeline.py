@@ -14,7 +14,7 @@ from perdure.app.wire.next_attempts import next_attempt_us
 from perdure.interfaces.cli.command_result import Table
 from perdure.interfaces.cli.output.terminal import cut_to, one_line
 from perdure.interfaces.cli.output.times import in_words
-from perdure.moments import moment
+from perdure.text.moments import moment
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources.goals import ModelStep
