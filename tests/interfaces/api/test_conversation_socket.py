@@ -35,7 +35,7 @@ class Line:
 
     async def until(self, kind: str, **wanted: Any) -> dict[str, Any]:
         """Read until a frame of a type comes, and return it; frames of answers are put together."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 frame = orjson.loads(await self.socket.recv())
                 self.seen.append(frame)

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("model_server")
 
 async def answered(client: Client, goal_id: str, turns: int, after_seq: int = 0) -> list[dict[str, Any]]:
     """Follow a conversation until it has some turns of the model, and return its transcript."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         async for event in client.goals.follow(goal_id, after_seq=after_seq):
             turns -= event["type"] == "model_turn"
             if turns == 0:

@@ -109,10 +109,13 @@ async def chat(  # noqa: PLR0913, PLR0917 (each is an option of the command)
         if message is None:
             await Interactive(options, talk, bot=talk.bot or bot, model=model, policy=judged_by).run()
             return _left(options, talk)
-        if talk.goal_id is None:
-            await talk.begin(message, bot=bot, model=model, policy=judged_by)
-        else:
-            await talk.say(message)
+        try:
+            if talk.goal_id is None:
+                await talk.begin(message, bot=bot, model=model, policy=judged_by)
+            else:
+                await talk.say(message)
+        finally:
+            display.reset()
         return replace(_answered(options, talk), is_printed=jsonl)
 
 

@@ -181,6 +181,7 @@ class Conversation:
                 self._take_piece(cast("Mapping[str, Any]", frame))
             case "delta_reset":
                 self._parts = {place: text for place, text in self._parts.items() if place[0] != frame["turn"]}
+                self.display.reset()
             case _:
                 pass
 

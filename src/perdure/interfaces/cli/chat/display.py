@@ -27,6 +27,10 @@ class Display(Protocol):
         """Show the text of the answer so far."""
         ...
 
+    def reset(self) -> None:
+        """Remove what is drawn of an answer that broke off; the cursor is shown again."""
+        ...
+
     def end(self, text: str) -> None:
         """Show the whole text of an answer that is recorded."""
         ...
@@ -48,6 +52,9 @@ class PlainDisplay:
 
     def text(self, so_far: str) -> None:
         """See Display.text."""
+
+    def reset(self) -> None:
+        """See Display.reset."""
 
     def end(self, text: str) -> None:
         """See Display.end."""
@@ -102,6 +109,11 @@ class RichDisplay:
         rest = so_far[self._printed :]
         if rest.strip():
             self._draw(rest)
+
+    def reset(self) -> None:
+        """See Display.reset."""
+        self._stop_live()
+        self._printed = 0
 
     def end(self, text: str) -> None:
         """See Display.end."""
