@@ -16,6 +16,7 @@ from bench import (
     goals,
     listing,
     memory,
+    models,
     resumes,
     server,
     starts,
@@ -40,7 +41,7 @@ def main() -> None:
         sys.exit(_say_what_does_not_hold(_remember(options).held))
     if options.only == "server":
         sys.exit(_say_what_does_not_hold(_serve(options.repeats)[0]))
-    held = [*counted.measure(), *flow_counts.measure(), *resumes.measure()]
+    held = [*counted.measure(), *flow_counts.measure(), *resumes.measure(), *models.measure()]
     if options.check:
         held += memory.count()
         print(counted_table(held))
@@ -110,6 +111,7 @@ def _timed(n: int, repeats: int) -> list[Timed]:
         *drafts.measure(repeats),
         *starts.measure(repeats),
         *resumes.timed(repeats),
+        *models.timed(repeats),
         *store.measure(max(n // 5, 1), repeats),
     ]
 

@@ -46,9 +46,14 @@ class Written:
 
     @classmethod
     async def begin(cls, store: GoalStore, goal_id: str) -> "Written":
-        goal = cls(store, goal_id, Head(goal_id))
+        goal = cls.of(store, goal_id)
         await goal.append(goal.sealed(GoalBegun("bench", MindSpec("command"))))
         return goal
+
+    @classmethod
+    def of(cls, store: GoalStore, goal_id: str) -> "Written":
+        """Return a goal without events."""
+        return cls(store, goal_id, Head(goal_id))
 
     def sealed(self, *bodies: Body) -> list[Event]:
         """Make the events that come next."""

@@ -27,6 +27,10 @@ REASONS: dict[str, str] = {
     "cold start: perdure goal list --json": (
         "Nearly all of it is imports: asyncio, Typer and our own modules. On a quiet machine it was 319 ms."
     ),
+    "first token of a chat, message included, beside the bare call": (
+        "The goal with its message is created in 1 ms of processor time; 4 ms more pass until the request: the claim,"
+        " the reading of the goal, its policy and its tools, and the commit of the prompt."
+    ),
 }
 """Why a target is not met, by the line that names it; said only when it is not."""
 
@@ -103,6 +107,8 @@ Times on such a machine are only comparable as ratios; counted figures are exact
   alone.
 - A **resume** reads, verifies and folds the history, and runs the flow from its beginning through all recorded steps.
   Instructions of Python's bytecode are counted, because their number is the same in every run.
+- **chats at once** are conversations of one process with a scripted server of another; each is followed by a client,
+  which puts the pieces of the answer together.
 
 ## Timed
 
@@ -128,6 +134,8 @@ Targets that were not met in this run:
   that validates a body and does nothing. The server caches the 256 sessions that were answered last; the line below
   is an answer to a session that it must read first. **Sockets** request their turn once in ten seconds, each at a
   different moment; their floor is the p99 of 800 sockets alone.
+- A **turn of a model** is one request to a scripted server on this machine, and its record: the floor is the same
+  requests by the bare client, without a goal. The first token of a chat is counted from before its goal is created.
 - A **cold start** is a new process with compiled modules; a **resume** is a process that claims the goal, reads and
   folds its events, finds that the goal waits for a person, and releases it.
 {memory.section(measured.remembered)}{_beside(measured.comparison)}"""

@@ -78,12 +78,12 @@ def _counts(steps: int) -> tuple[int, int, int]:
     with scratch() as home:
         asyncio.run(_write(home, 1))
     with scratch() as home:
-        written = _counted(write, home)
+        written = counted(write, home)
         asyncio.run(_resume(home))
-        return written, _counted(_read, home), _counted(_resume, home)
+        return written, counted(_read, home), counted(_resume, home)
 
 
-def _counted(work: Callable[[Path], Awaitable[object]], home: Path) -> int:
+def counted(work: Callable[[Path], Awaitable[object]], home: Path) -> int:
     """Return how many instructions some work takes, on all threads that it starts."""
     count = 0
 

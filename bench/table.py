@@ -7,9 +7,9 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Target:
-    """Where a line should be: its ratio to the floor, or our own value."""
+    """Where a line should be: its ratio to the floor, its difference from it, or our own value."""
 
-    of: Literal["ratio", "value"]
+    of: Literal["ratio", "difference", "value"]
     sign: Literal["≤", "≥", "="]
     limit: float
 
@@ -39,7 +39,10 @@ class Timed:
 
     @property
     def is_met(self) -> bool:
-        return self.target is None or self.target.is_met(self.ratio if self.target.of == "ratio" else self.ours)
+        if self.target is None:
+            return True
+        found = {"ratio": self.ratio, "difference": self.ours - self.floor, "value": self.ours}
+        return self.target.is_met(found[self.target.of])
 
     def cells(self) -> list[str]:
         met = "" if self.target is None else ("met" if self.is_met else "**not met**")
@@ -49,13 +52,18 @@ class Timed:
     def wanted(self) -> str:
         if self.target is None:
             return ""
-        unit = "x" if self.target.of == "ratio" else f" {self.unit}"
+        units = {"ratio": "x", "difference": f" {self.unit} more", "value": f" {self.unit}"}
+        unit = units[self.target.of]
         return f"{self.target.sign} {self.target.limit:.3g}{unit}"
 
     @property
     def shortfall(self) -> str:
         """Describe what was wanted and what was found."""
-        found = f"{_ratio(self.ratio)}x" if self.target and self.target.of == "ratio" else self._show(self.ours)
+        found = self._show(self.ours)
+        if self.target is not None and self.target.of == "ratio":
+            found = f"{_ratio(self.ratio)}x"
+        elif self.target is not None and self.target.of == "difference":
+            found = f"{self._show(self.ours - self.floor)} more"
         return f"not met: {self.what}: {found}, wanted {self.wanted}"
 
     def _show(self, value: float) -> str:

@@ -31,6 +31,13 @@ def test_a_target_is_of_the_ratio_or_of_our_own_value() -> None:
     assert "4.00x, wanted ≥ 5x" in Timed("append", 10, 40, "µs", Target("ratio", "≥", 5)).shortfall
 
 
+@pytest.mark.parametrize(("ours", "is_met"), [(12, True), (12.1, False), (9, True)])
+def test_a_target_can_be_of_the_difference(ours: float, is_met: bool) -> None:
+    row = Timed("turn", 10, ours, "ms", Target("difference", "≤", 2))
+    assert (row.is_met, row.wanted) == (is_met, "≤ 2 ms more")
+    assert f"{ours - 10:.2f} ms more, wanted" in row.shortfall
+
+
 def test_commits_are_counted_in_the_log(tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "x.db", isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
