@@ -17,7 +17,7 @@ from perdure.interfaces.api.protocols.connection_limit import RESERVE
 from tests import children
 from tests.crash import program
 from tests.crash.size import torture_size
-from tests.crash.test_server import _url, connected
+from tests.crash.test_server import connected, url_of
 
 ROUNDS = torture_size(small=1)
 FILES = RESERVE + 128
@@ -75,7 +75,8 @@ def counting(round_: int, folder: Path) -> str:
 async def test_connections_without_a_token_take_no_files_that_goals_need(home: Path, tmp_path: Path) -> None:
     server = program.start(home, home, ["serve", "--port", "0"], files=FILES)
     try:
-        url, pid = _url(server), server.process.pid
+        url, pid = url_of(server), server.process.pid
+        assert url is not None
         assert pid is not None
         for number in range(ROUNDS):
             async with connected(home, url) as client:

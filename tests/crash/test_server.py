@@ -50,16 +50,19 @@ def served(home: Path, killed_at: tuple[str, int] | None = None) -> Iterator[tup
     """Serve a home in a process of its own, which may die; what is left of it is killed at the end."""
     server = program.start(home, home, ["serve", "--port", "0"], killed_at=killed_at)
     try:
-        yield server, _url(server)
+        url = url_of(server)
+        assert url is not None, "the server has never said where it is"
+        yield server, url
     finally:
         server.kill()
 
 
-def _url(server: Program) -> str:
+def url_of(server: Program) -> str | None:
+    """Read where a server is; None when it has died before it said so."""
     for line in server.said:
         if found := re.search(r" at (http://127\.0\.0\.1:\d+)\.", line):
             return found[1]
-    raise AssertionError("the server has never said where it is")
+    return None
 
 
 @asynccontextmanager
