@@ -1,4 +1,4 @@
-"""Text from outside and text that is stored: what every database accepts, strict JSON, strict YAML, durations, timestamps.
+"""Text from outside and text that is stored: what databases accept, strict JSON and YAML, durations, timestamps.
 
 May import: errors.
 """
