@@ -67,7 +67,7 @@ def comparison(case: Case, **found: Found) -> Comparison:
 STEPS, MANY = CASES[0], next(case for case in CASES if case.more_is_better)
 
 
-def test_whoever_is_ahead_of_our_flows_is_named_with_the_figures() -> None:
+def test_a_peer_that_is_ahead_of_our_flows_is_named_with_the_figures() -> None:
     found = comparison(STEPS, flow=Found((9, 10, 11)), dbos=Found((1, 2, 3)), eventsourcing=Found((20, 30, 40)))
     ((case, (ahead,)),) = who_is_ahead(found)
     assert case == STEPS

@@ -51,7 +51,7 @@ def test_every_line_of_the_look_ups_is_measured_and_the_index_is_whole(look_ups:
     assert all(row.holds for row in counted)
 
 
-def test_every_case_and_every_reason_can_be_told(appends: Appends, look_ups: LookUps) -> None:
+def test_every_case_and_every_reason_can_be_reported(appends: Appends, look_ups: LookUps) -> None:
     assert list(CHANGES) == [case.name for case in CASES]
     lines = [row.what for row in (*appends, *look_ups[0])]
     assert [reason for reason in REASONS if not any(line.startswith(reason) for line in lines)] == []
@@ -83,13 +83,15 @@ def test_ours_loses_nothing_and_finds_what_it_was_given() -> None:
     assert found["find"][FLOOR.name].why_not == "none"
 
 
-def test_what_is_not_there_was_lost_and_what_nobody_told_was_refused(tmp_path: Path) -> None:
+def test_what_is_not_there_was_lost_and_what_was_not_acknowledged_was_refused(tmp_path: Path) -> None:
     assert lost({"a", "b"}, {"b", "c"}) == 1
     assert refused(Asked(str(tmp_path), None, 100, ""), {"a", "b"}) == 398
     assert 400 < len(json.dumps(record("one", 7))) < 600
 
 
-def test_whoever_cannot_be_installed_is_a_cell_that_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_that_cannot_be_installed_is_a_cell_that_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PERDURE_BENCH_CACHE", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NotInstalled, match="could not be installed here"):

@@ -417,7 +417,7 @@ def test_every_promise_names_its_tests() -> None:
     assert all("\n- `tests/" in promise for promise in promises)
 
 
-def test_no_page_names_a_registry_or_a_path_of_somebodys_machine() -> None:
+def test_no_page_names_a_registry_or_a_path_of_a_developers_machine() -> None:
     locks = (ROOT / "requirements").glob("*.txt")
     for page in [*DOCS, *locks, ROOT / "Makefile", ROOT / "pyproject.toml"]:
         assert not re.search(r"--(extra-)?index-url|/simple\b|file://|/home/\w+/|/root/", page.read_text()), page

@@ -113,7 +113,7 @@ def _resolved(site: Path, page: Path, target: str) -> Path:
     return site / target.removeprefix("/") if target.startswith("/") else page.parent / target
 
 
-def test_a_browser_is_told_to_load_nothing_from_another_host(site: Path) -> None:
+def test_a_browser_is_instructed_to_load_nothing_from_another_host(site: Path) -> None:
     for page in pages_of(site):
         metas = [given for tag, given in tags(page) if tag == "meta"]
         policies = [given["content"] for given in metas if given.get("http-equiv") == "Content-Security-Policy"]

@@ -151,7 +151,7 @@ def test_the_root_is_a_plain_failure() -> None:
     assert (error.code, error.exit_code, error.problem()["errors"]) == ("error", 1, [])
 
 
-def test_a_conflict_shows_what_is_there_now_where_that_is_known() -> None:
+def test_a_conflict_shows_the_present_state_where_that_is_known() -> None:
     assert "current" not in errors.Conflict("It is taken.").problem()
     assert errors.Conflict("It is taken.", current={"revision": 2}).problem()["current"] == {"revision": 2}
 
@@ -187,7 +187,7 @@ def test_public_names_are_sorted_and_come_once() -> None:
 
 
 @pytest.mark.parametrize("name", ["Nothing", "perdure", "_HOMES_", ""])
-def test_a_name_that_is_not_public_is_no_attribute(name: str) -> None:
+def test_a_name_that_is_not_public_is_not_an_attribute(name: str) -> None:
     with pytest.raises(AttributeError, match="has no attribute"):
         getattr(perdure, name)
 

@@ -195,7 +195,7 @@ def test_a_config_file_in_the_current_folder_is_not_read(
         ('database_url = ""', "database_url must be a text that is not empty"),
     ],
 )
-def test_a_config_file_that_makes_no_sense_is_refused_by_name(text: str | bytes, says: str, home: Path) -> None:
+def test_a_config_file_that_is_invalid_is_refused_by_name(text: str | bytes, says: str, home: Path) -> None:
     path = configure(home, text)
     with pytest.raises(Invalid) as refused:
         load_settings({"home": str(home)}, {})
@@ -209,7 +209,7 @@ def test_a_broken_config_file_is_refused_even_if_the_environment_says_it_all(hom
         load_settings({"home": str(home)}, {"DATABASE_PATH": "/a.db", "MEMORY_STATE_DIR": "/m"})
 
 
-def test_a_folder_in_place_of_the_config_file_is_told(home: Path) -> None:
+def test_a_folder_in_place_of_the_config_file_is_reported(home: Path) -> None:
     (home / "config.toml").mkdir()
     with pytest.raises(PerdureError, match="cannot be read"):
         load_settings({"home": str(home)}, {})
@@ -260,7 +260,7 @@ def test_a_password_is_never_shown(url: str, shown: str) -> None:
         "sqlite:////tmp/a.db",
     ],
 )
-def test_what_holds_no_password_is_shown_as_it_is(text: str) -> None:
+def test_what_holds_no_password_is_shown_unchanged(text: str) -> None:
     assert shown_location(text) == text
 
 
@@ -301,7 +301,7 @@ def test_a_new_folder_is_private(tmp_path: Path) -> None:
     assert mode(tmp_path / "a" / "b") == 0o700
 
 
-def test_a_folder_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_folder_that_is_there_is_unchanged(tmp_path: Path) -> None:
     tmp_path.chmod(0o750)
     ensure_folder(tmp_path)
     assert mode(tmp_path) == 0o750
@@ -316,7 +316,7 @@ def test_a_file_in_the_way_of_a_folder_is_refused_and_kept(below: str, tmp_path:
     assert file.read_text() == "mine"
 
 
-def test_a_link_that_leads_nowhere_is_no_folder(tmp_path: Path) -> None:
+def test_a_link_that_leads_nowhere_is_not_a_folder(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "gone")
     with pytest.raises(Invalid, match="must be a folder"):
         ensure_folder(tmp_path / "link")
@@ -329,7 +329,7 @@ def test_a_number_may_be_written_as_one(text: str, home: Path) -> None:
 
 
 @pytest.mark.parametrize("value", ["-1", "soon", "nan", "inf", "1e400"])
-def test_a_number_of_seconds_that_makes_no_sense_is_refused(value: str, home: Path) -> None:
+def test_a_number_of_seconds_that_is_invalid_is_refused(value: str, home: Path) -> None:
     settings = load_settings({"home": str(home)}, {"PERDURE_PARK_AFTER_S": value})
     with pytest.raises(Invalid, match="park_after_s"):
         assert settings.park_after_s
@@ -378,13 +378,13 @@ def test_a_mistake_in_the_settings_of_the_memory_breaks_the_memory_only(text: st
 
 
 @pytest.mark.parametrize("value", ["-1", "0", "366", "soon", "9" * 5000, "٣", " "])
-def test_a_number_of_days_that_makes_no_sense_is_refused_by_name(value: str, home: Path) -> None:
+def test_a_number_of_days_that_is_invalid_is_refused_by_name(value: str, home: Path) -> None:
     settings = load_settings({"home": str(home)}, {"MEMORY_RETENTION_DAYS": value})
     with pytest.raises(Invalid, match="memory.retention_days .*environment MEMORY_RETENTION_DAYS"):
         assert settings.memory
 
 
-def test_all_mistakes_in_the_settings_of_the_memory_are_told_at_once(home: Path) -> None:
+def test_all_mistakes_in_the_settings_of_the_memory_are_reported_at_once(home: Path) -> None:
     configure(home, "[memory]\nenabled = 3\nmax_matches = 0\nwrong = 1")
     with pytest.raises(Invalid) as refused:
         assert load_settings({"home": str(home)}, {}).memory

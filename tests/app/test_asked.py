@@ -98,7 +98,7 @@ BAD: dict[str, tuple[Callable[[Any], Awaitable[Any]], str]] = {
 
 
 @pytest.mark.parametrize("what", BAD)
-async def test_what_makes_no_sense_is_invalid_and_recorded_nowhere(goals: Goals, what: str) -> None:
+async def test_what_is_invalid_is_invalid_and_recorded_nowhere(goals: Goals, what: str) -> None:
     known = await goals.run(ok)
     call, said = BAD[what]
     with pytest.raises(Invalid, match=said):

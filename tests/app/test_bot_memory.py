@@ -96,7 +96,7 @@ async def test_the_same_lesson_is_filed_once_for_a_bot(p: Perdure, model_server:
     assert len(await records(p)) == 1
 
 
-async def test_the_same_lesson_of_a_person_is_no_record_of_the_bot(p: Perdure, model_server: ModelServer) -> None:
+async def test_the_same_lesson_of_a_person_is_not_a_record_of_the_bot(p: Perdure, model_server: ModelServer) -> None:
     await p.memory.add({"type": "lesson", "title": LESSON["title"], "summary": LESSON["body"]})
     assert output(await ran(p, model_server, remembers()))["is_new"]
     assert len(await records(p)) == 2
@@ -202,7 +202,7 @@ async def test_a_conversation_begins_with_what_is_related_to_its_first_message(
     assert message.refs == (record_id,)
 
 
-async def test_nothing_related_or_a_memory_that_is_off_is_no_message(
+async def test_nothing_related_or_a_memory_that_is_off_is_not_a_message(
     p: Perdure, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await p.memory.add({"type": "fact", "title": "The moon is far"})
@@ -225,7 +225,7 @@ async def test_a_broken_memory_does_not_stop_a_goal(p: Perdure, model_server: Mo
     assert not state.calls["t1.1"].outcome.ok  # type: ignore[union-attr]
 
 
-async def test_settings_of_the_memory_that_make_no_sense_do_not_stop_a_goal(
+async def test_settings_of_the_memory_that_are_invalid_do_not_stop_a_goal(
     p: Perdure, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MEMORY_MAX_MATCHES", "many")

@@ -86,7 +86,7 @@ async def test_nothing_is_missed_while_the_store_cannot_be_read() -> None:
     await feed.close()
 
 
-async def test_a_subscription_that_begins_while_the_store_is_away_is_told_that_it_has_missed_changes() -> None:
+async def test_a_subscription_that_begins_while_the_store_is_away_is_notified_that_it_has_missed_changes() -> None:
     store = Away()
     store.is_away = True
     feed = ChangeFeed(store, store, fallback_s=0.01)
@@ -112,7 +112,7 @@ async def test_followers_end_when_the_store_cannot_be_read_any_more() -> None:
     await feed.close()
 
 
-async def test_an_event_that_is_committed_after_higher_numbers_is_told(own_postgresql: str) -> None:
+async def test_an_event_that_is_committed_after_higher_numbers_is_reported(own_postgresql: str) -> None:
     async with (
         opened(own_postgresql) as at,
         Writer.open(at.beside, own_postgresql) as writer,
@@ -239,7 +239,7 @@ def count_listeners(url: str) -> int:
 
 
 @pytest.mark.parametrize("backend", ["sqlite"])
-async def test_subscribers_of_a_file_that_was_replaced_are_told_that_they_have_missed_changes(
+async def test_subscribers_of_a_file_that_was_replaced_learn_that_they_have_missed_changes(
     own_url: str, tmp_path: Path
 ) -> None:
     async with opened(own_url) as at, at.feed.subscribe() as changes:
@@ -255,7 +255,7 @@ async def test_subscribers_of_a_file_that_was_replaced_are_told_that_they_have_m
         await hears(changes, "b")
 
 
-async def test_a_subscriber_that_does_not_read_is_told_that_it_has_missed_changes() -> None:
+async def test_a_subscriber_that_does_not_read_is_notified_that_it_has_missed_changes() -> None:
     store = InMemoryStateStore()
     feed = ChangeFeed(store, store)
     async with feed.subscribe() as changes:

@@ -364,7 +364,7 @@ async def test_a_child_has_options_of_a_start(goals: Goals) -> None:
         await goals.run(keyed)  # its key has started the child of another goal
 
 
-async def test_a_fork_keeps_settled_children_and_starts_open_ones_anew(goals: Goals) -> None:
+async def test_a_fork_keeps_settled_children_and_starts_open_ones_again(goals: Goals) -> None:
     with pytest.raises(GoalWaiting):
         await goals.run(asks_below)
     [parent] = [goal.id for goal in await goals.list(flow="asks_below")]

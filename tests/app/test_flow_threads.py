@@ -117,7 +117,7 @@ async def is_blocked() -> None:
 
 
 @pytest.mark.parametrize("where", ["body", "busy body", "async step"])
-async def test_other_goals_and_calls_go_on_while_a_flow_blocks(p: Perdure, where: str) -> None:
+async def test_other_goals_and_calls_continue_while_a_flow_blocks(p: Perdure, where: str) -> None:
     async with at_work(p) as serving:
         blocked = await serving.start(of_flow(blocking, [where], {}))
         await is_blocked()
@@ -160,7 +160,7 @@ async def test_the_lease_of_a_flow_that_blocks_is_renewed(p: Perdure, tmp_path: 
     await goals.close()
 
 
-async def test_a_server_closes_although_a_flow_blocks_and_nobody_else_gets_its_goal_meanwhile(
+async def test_a_server_closes_although_a_flow_blocks_and_no_other_worker_gets_its_goal_meanwhile(
     p: Perdure, tmp_path: Path, database_url: str
 ) -> None:
     async with at_work(p) as serving:
@@ -251,7 +251,7 @@ async def test_what_a_thread_runs_is_cancelled_and_its_end_waited_for() -> None:
     thread.close()
 
 
-async def test_a_system_without_threads_is_told_as_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_system_without_threads_is_reported_as_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 

@@ -120,7 +120,7 @@ async def test_the_same_key_is_the_same_goal(goals: Goals) -> None:
     assert len(await goals.list()) == 1
 
 
-async def test_the_same_key_goes_on_with_a_goal_that_waited(goals: Goals) -> None:
+async def test_the_same_key_resumes_a_goal_that_waited(goals: Goals) -> None:
     first = await parked(goals.options(key="k").run(asking))
     await goals.decide(first.id, "answer", value="yes")
     assert (await goals.options(key="k").run(asking)).value == ["first", "yes", "last"]
@@ -134,7 +134,7 @@ async def test_of_eight_that_start_with_one_key_at_once_one_runs_and_all_get_its
     assert len(await goals.list()) == 1
 
 
-async def test_a_key_that_started_something_else_says_how_to_go_on(goals: Goals) -> None:
+async def test_a_key_that_started_something_else_says_how_to_continue(goals: Goals) -> None:
     first = await goals.options(key="k").run(greet, "Ann")
     with pytest.raises(Conflict) as refused:
         await goals.options(key="k").run(greet, "Bob")
@@ -151,7 +151,7 @@ async def test_the_key_of_a_deleted_goal_is_free_again(goals: Goals) -> None:
         await goals.resume(first.id)
 
 
-async def test_a_signal_with_the_key_of_another_is_a_conflict_and_the_same_again_is_no_news(goals: Goals) -> None:
+async def test_a_signal_with_the_key_of_another_is_a_conflict_and_the_same_again_is_not_news(goals: Goals) -> None:
     goal_id = (await parked(goals.run(paid))).id
     assert (await goals.signal(goal_id, "paid", 1, key="k")).is_news
     assert not (await goals.signal(goal_id, "paid", 1, key="k")).is_news
@@ -201,7 +201,7 @@ async def test_who_follows_a_goal_sees_each_event_once_until_it_ends(goals: Goal
     ]
 
 
-async def test_goals_that_are_due_go_on_and_others_do_not(database_url: str, tmp_path: Path) -> None:
+async def test_goals_that_are_due_continue_and_others_do_not(database_url: str, tmp_path: Path) -> None:
     async with Perdure.open(tmp_path / "home", database_url=database_url) as p:
         async with parking(p) as goals:
             goal_id = (await parked(goals.run(sleeping))).id

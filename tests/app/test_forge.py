@@ -119,7 +119,7 @@ async def test_an_answer_that_does_not_fit_leaves_the_draft_byte_identical(
     assert await rows(client) == before
 
 
-async def test_a_stale_answer_is_a_conflict_that_shows_what_is_there_now(forge: Forge) -> None:
+async def test_a_stale_answer_is_a_conflict_that_shows_the_present_state(forge: Forge) -> None:
     first = await forge.start("a timer for pasta")
     second = await forge.answer(first.session_id, FIRST, first.revision)
     with pytest.raises(Conflict, match="revision 2") as refused:
@@ -143,7 +143,7 @@ async def test_of_two_answers_at_once_one_wins_and_the_other_sees_its_turn(forge
     assert await forge.get(session.session_id) == winner
 
 
-async def test_an_answer_goes_to_the_turn_that_is_pending_now_whoever_has_answered_since(
+async def test_an_answer_goes_to_the_turn_that_is_pending_now_after_another_answer(
     forge: Forge, client: DatabaseClient
 ) -> None:
     session = await forge.start("a timer for pasta")
@@ -156,7 +156,7 @@ async def test_an_answer_goes_to_the_turn_that_is_pending_now_whoever_has_answer
     assert await opened(client).get(session.session_id) == after
 
 
-async def test_a_session_that_was_deleted_and_begun_anew_elsewhere_is_not_mixed_up_with_the_old(
+async def test_a_session_that_was_deleted_and_begun_again_elsewhere_is_not_mixed_up_with_the_old(
     forge: Forge, client: DatabaseClient
 ) -> None:
     await forge.start("a timer for pasta", session_id=ID)
@@ -169,7 +169,7 @@ async def test_a_session_that_was_deleted_and_begun_anew_elsewhere_is_not_mixed_
     assert (after.initial_description, after.conversation[0].answer, after.revision) == ("a timer for tea", "Bob", 3)
 
 
-async def test_what_is_confirmed_at_the_end_is_what_is_there_now(forge: Forge, client: DatabaseClient) -> None:
+async def test_what_is_confirmed_at_the_end_is_the_present_state(forge: Forge, client: DatabaseClient) -> None:
     end = await to_the_end(forge, await forge.start("a timer for pasta"))
     elsewhere = await opened(client).answer(end.session_id, "back")
     with pytest.raises(Invalid):

@@ -66,7 +66,7 @@ async def answered(goals: Goals, goal_id: str, answer: str) -> object:
     return (await goals.resume(goal_id)).value
 
 
-async def test_a_fork_at_an_open_call_asks_it_anew_and_leaves_the_parent_as_it_is(goals: Goals) -> None:
+async def test_a_fork_at_an_open_call_asks_it_again_and_leaves_the_parent_unchanged(goals: Goals) -> None:
     goal_id = await asked(goals)
     fork = (await goals.fork(goal_id, 4)).summary
     assert fork.forked_from is not None
@@ -95,7 +95,7 @@ async def test_a_fork_of_a_finished_goal_parts_from_it_where_it_was_forked(goals
     assert not any((await goals.compare(goal_id, same)).left)
 
 
-async def test_a_fork_of_a_fork_has_the_events_of_all_and_goes_on_by_itself(goals: Goals) -> None:
+async def test_a_fork_of_a_fork_has_the_events_of_all_and_continues_by_itself(goals: Goals) -> None:
     goal_id = await asked(goals)
     first = (await goals.fork(goal_id, 3)).summary.goal_id
     assert await answered(goals, first, "no") == ["first", "no", "last"]

@@ -265,7 +265,7 @@ async def test_code_that_was_changed_is_raised_by_the_handle(goals: Goals, monke
     assert (await handle.result(timeout_s=PATIENCE_S)).value == 5
 
 
-async def test_a_goal_that_makes_no_sense_is_refused_before_it_is_stored(goals: Goals) -> None:
+async def test_a_goal_that_is_invalid_is_refused_before_it_is_stored(goals: Goals) -> None:
     with pytest.raises(Invalid):
         await goals.start(asking, "too", "many")  # type: ignore[call-overload]
     assert await goals.list() == []

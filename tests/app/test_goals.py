@@ -100,7 +100,7 @@ async def test_a_seq_beyond_the_end_of_a_goal_is_a_conflict_that_says_where_it_e
         assert beyond.value.problem()["last_seq"] == last
 
 
-async def test_what_makes_no_sense_is_refused_before_anything_is_stored(goals: Goals, folder: Path) -> None:
+async def test_what_is_invalid_is_refused_before_anything_is_stored(goals: Goals, folder: Path) -> None:
     for bad in (command("", folder), plan("steps: 1", folder)):
         with pytest.raises(Invalid):
             await goals.begin(bad)
@@ -117,7 +117,7 @@ async def test_a_decision_is_recorded_and_nothing_runs_until_the_goal_is_resumed
     assert (folder / "sent").exists()
 
 
-async def test_a_decision_that_fits_nothing_leaves_the_goal_as_it_was(goals: Goals, folder: Path) -> None:
+async def test_a_decision_that_fits_nothing_leaves_the_goal_unchanged(goals: Goals, folder: Path) -> None:
     ran = await goals.begin(plan(ASKING, folder))
     for decision, kind in (("approve", Conflict), ("retry", Conflict), ("shrug", Invalid)):
         with pytest.raises(kind):
@@ -146,7 +146,7 @@ async def test_a_limit_is_raised_by_resuming_and_counts_across_resumes(goals: Go
     assert ran.state.limits == Limits(iterations=10)
 
 
-async def test_the_newest_goal_of_a_folder_that_can_go_on(goals: Goals, folder: Path, tmp_path: Path) -> None:
+async def test_the_newest_goal_of_a_folder_that_can_continue(goals: Goals, folder: Path, tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         await goals.newest_open(folder)
     first = await goals.begin(plan(ASKING, folder))

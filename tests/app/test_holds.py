@@ -95,7 +95,7 @@ async def test_many_goals_that_kill_their_workers_do_not_keep_a_server_from_the_
             assert (await become(p, goal_id, "waiting")).summary.waiting_for == "hold"
 
 
-async def test_what_is_told_to_a_goal_on_hold_is_recorded_and_does_not_run_it(p: Perdure) -> None:
+async def test_what_is_posted_to_a_goal_on_hold_is_recorded_and_does_not_run_it(p: Perdure) -> None:
     goal_id = await left_by_dead_worker(p, CALL, Ask("sure.1", "sure", "Sure?"), plan=TWO)
     await p.goals.resume_run(goal_id, AUTOMATIC)
     await p.goals.signal(goal_id, "hello")

@@ -144,7 +144,7 @@ async def test_a_memory_that_is_switched_off_neither_takes_nor_finds(tmp_path: P
     await off.close()
 
 
-async def test_settings_that_make_no_sense_break_the_memory_and_nothing_else(tmp_path: Path) -> None:
+async def test_settings_that_are_invalid_break_the_memory_and_nothing_else(tmp_path: Path) -> None:
     memory(tmp_path, "[memory]\nretention_days = 0")
     async with Perdure.open() as p:
         assert (await p.goals.list()) == []
@@ -215,7 +215,7 @@ async def test_a_key_is_for_one_record() -> None:
         assert len([record async for record in p.memory.iter()]) == 1
 
 
-async def test_a_record_that_makes_no_sense_uses_up_no_key() -> None:
+async def test_a_record_that_is_invalid_uses_up_no_key() -> None:
     async with Perdure.open() as p:
         for wrong in ({"title": "no type"}, {"type": "fact", "summary": "x" * 1_100_000}):
             with pytest.raises(Invalid):

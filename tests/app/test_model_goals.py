@@ -68,7 +68,7 @@ async def test_a_model_s_exec_asks_a_person_whatever_is_approved_in_advance(
     assert result.value == "It ran."
 
 
-async def test_a_conversation_goes_on_and_forks_before_a_message(p: Perdure, model_server: ModelServer) -> None:
+async def test_a_conversation_continues_and_forks_before_a_message(p: Perdure, model_server: ModelServer) -> None:
     answers(model_server, ScriptedAnswer("First."), ScriptedAnswer("Second."))
     with pytest.raises(GoalWaiting) as waiting:
         await p.goals.options(model=MODEL, chat=True).run("One?")

@@ -177,7 +177,7 @@ def test_the_default_is_written_into_a_home_that_is_not_there_yet(tmp_path: Path
 
 
 @pytest.mark.parametrize("name", ["builtin", "gpt-5"])
-def test_what_goals_cannot_ask_is_no_default(home: Path, name: str) -> None:
+def test_what_goals_cannot_ask_is_not_a_default(home: Path, name: str) -> None:
     with pytest.raises(Invalid):
         set_default_model(load_settings({"home": str(home)}, {}), name)
     assert not (home / "config.toml").exists()

@@ -38,7 +38,7 @@ async def test_a_home_is_opened_once_by_each_call(tmp_path: Path) -> None:
             pass
 
 
-async def test_an_error_in_the_block_is_raised_as_it_is(tmp_path: Path) -> None:
+async def test_an_error_in_the_block_is_raised_unchanged(tmp_path: Path) -> None:
     with pytest.raises(KeyError):
         async with Perdure.open(tmp_path / "home"):
             raise KeyError

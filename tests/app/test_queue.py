@@ -80,7 +80,7 @@ async def test_a_goal_that_is_started_while_others_wait_does_not_overtake_them(p
     assert lines(tmp_path) == ["old", "new"]
 
 
-async def test_the_queue_is_there_when_the_server_is_started_anew(p: Perdure, tmp_path: Path) -> None:
+async def test_the_queue_is_there_when_the_server_is_started_again(p: Perdure, tmp_path: Path) -> None:
     async with at_work(p, most=0) as serving:
         queued = [await serving.start(noting(tmp_path, f"g{number}")) for number in range(3)]
     async with at_work(p, most=1):
@@ -133,7 +133,7 @@ def work(p: Perdure) -> list[Path]:
     return list((p.settings.home / WORK).iterdir())
 
 
-async def test_a_goal_that_makes_no_sense_is_not_queued(p: Perdure) -> None:
+async def test_a_goal_that_is_invalid_is_not_queued(p: Perdure) -> None:
     async with at_work(p, most=0) as serving:
         with pytest.raises(Invalid):
             await serving.start(of_plan_text("goal: g\nsteps: [{id: a, tool: fly, with: {}}]", "plan"))
@@ -252,7 +252,7 @@ async def test_a_goal_whose_claim_was_not_confirmed_is_resumed_by_the_worker_tha
         await become(p, left.id, "done")
 
 
-async def test_a_goal_that_cannot_go_on_does_not_hold_up_those_behind_it(p: Perdure, tmp_path: Path) -> None:
+async def test_a_goal_that_cannot_continue_does_not_hold_up_those_behind_it(p: Perdure, tmp_path: Path) -> None:
     async with at_work(p, most=0) as serving:
         bad = [await serving.start(of_command("true")) for _ in range(3)]
         good = await serving.start(noting(tmp_path, "good"))

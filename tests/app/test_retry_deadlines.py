@@ -122,7 +122,7 @@ async def test_a_block_whose_deadline_passed_has_all_of_its_time_again(own_url: 
 
 
 @pytest.mark.parametrize("what", [question, signal], ids=lambda each: each.name)
-async def test_what_was_waited_for_in_vain_is_waited_for_again(own_url: str, what: Any) -> None:
+async def test_a_wait_that_timed_out_waits_again_after_a_retry(own_url: str, what: Any) -> None:
     async with perdure.testing.home(database_url=own_url, patience_s=0.2) as p:
         handle = await failed(p, what)
         await retried(p, handle)

@@ -119,7 +119,7 @@ async def test_nothing_is_acknowledged_behind_a_cancellation(stored: Stored, tmp
     assert [row.kind for row in await goals.pending(goal_id)] == ["cancel"]
 
 
-async def test_a_late_decision_is_told_what_was_decided_also_when_the_goal_has_ended_since(
+async def test_a_late_decision_gets_the_recorded_one_also_when_the_goal_has_ended_since(
     stored: Stored, tmp_path: Path
 ) -> None:
     goal_id = await waiting_goal(stored.store, "unknown", tmp_path)

@@ -101,7 +101,7 @@ async def test_of_many_who_ask_for_one_name_at_once_one_gets_it(skills: Skills, 
         {"description": "x" * 10_001},
     ],
 )
-async def test_a_request_that_makes_no_sense_is_refused_and_nothing_is_made(
+async def test_a_request_that_is_invalid_is_refused_and_nothing_is_made(
     skills: Skills, home: Path, request_: Any
 ) -> None:
     with pytest.raises(Invalid):
@@ -245,7 +245,7 @@ async def make_money(home: Path) -> None:
 
 
 @pytest.mark.parametrize("point", ["bots.file.before", "bots.file.after"])
-async def test_whoever_is_killed_leaves_a_whole_skill_or_none(skills: Skills, home: Path, point: str) -> None:
+async def test_a_killed_process_leaves_a_whole_skill_or_none(skills: Skills, home: Path, point: str) -> None:
     children.run_until(point, make_money, home)
     there = [skill.skill.name for skill in await skills.list() if skill.skill.name not in catalogue()]
     assert there == ([NAME] if point.endswith("after") else [])

@@ -50,7 +50,7 @@ def test_a_line_that_runs_is_found_and_known_by_the_whole_of_it(
     assert (found.path.name, found.line, found.is_known) == (name, 3, is_known)
 
 
-def test_lines_that_only_name_a_folder_are_no_code(tmp_path: Path) -> None:
+def test_lines_that_only_name_a_folder_are_not_code(tmp_path: Path) -> None:
     (tmp_path / "a.pth").write_text("../shop\nimporting\n#import x\n import x\n")
     (tmp_path / "a.txt").write_text("import evil\n")
     assert list(pth_code([tmp_path, tmp_path / "missing"])) == []

@@ -67,7 +67,7 @@ def shared_lock(path: Path) -> Iterator[None]:
     os.close(fd)
 
 
-def test_somebody_else_who_looks_at_the_same_moment_does_not_make_the_dead_alive(home: Path, tmp_path: Path) -> None:
+def test_another_process_who_looks_at_the_same_moment_does_not_make_the_dead_alive(home: Path, tmp_path: Path) -> None:
     children.run(live_and_die, str(home), str(tmp_path / "name"))
     gone = (tmp_path / "name").read_text()
     with shared_lock(home / "run" / f"{gone}.lock"):
@@ -122,7 +122,7 @@ def name_at_once(home: Path) -> None:
     assert [path.name for path in home.iterdir()] == ["home_id"]
 
 
-def test_a_torn_home_id_is_made_anew(home: Path) -> None:
+def test_a_torn_home_id_is_created_again(home: Path) -> None:
     (home / "home_id").write_text("")
     assert re.fullmatch("[0-9a-f]{32}", observer(home).home_id)
 

@@ -53,7 +53,7 @@ async def edit(db: DatabaseClient, *statements: str) -> None:
     await db.transaction(change)
 
 
-async def test_histories_that_nobody_changed_are_in_order(db: DatabaseClient) -> None:
+async def test_histories_that_were_not_changed_are_in_order(db: DatabaseClient) -> None:
     parent = await written(db, "parent")
     fork = await parent.fork("fork", 3)
     await fork.append(HELLO)

@@ -192,7 +192,7 @@ def test_a_bad_list_of_skills_is_named(folder: Path, text: str, match: str) -> N
     assert "ada/skills" in str(caught.value)
 
 
-def test_dots_in_the_texts_of_a_list_of_skills_are_no_keys(folder: Path) -> None:
+def test_dots_in_the_texts_of_a_list_of_skills_are_not_keys(folder: Path) -> None:
     text = (folder / "skills.toml").read_text()
     dots = "." * 500
     added = f'about = "{dots} \\" {dots}"\nmore = \'{dots}\'\nlong = """\n{dots}\n"""\n# it\'s {dots}\n'
@@ -223,7 +223,7 @@ def test_what_is_in_the_way_of_a_file_is_named(folder: Path, tmp_path: Path) -> 
         verify(tmp_path / "nobody")
 
 
-def test_a_skill_that_nothing_names_is_told(folder: Path) -> None:
+def test_a_skill_that_nothing_names_is_reported(folder: Path) -> None:
     (folder / "skills" / "tea").mkdir()
     assert verify(folder) == ["ada/skills/'tea' exists, but skills.toml does not name it."]
 
@@ -244,7 +244,7 @@ def test_a_persons_way_to_write_boundaries_is_read(folder: Path) -> None:
     assert read_bot(folder).soul.boundaries == ("Be kind.\nAlways.", "Ask first.\nTwice.")
 
 
-async def test_somebody_who_does_not_end_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+async def test_a_holder_that_does_not_end_is_not_waited_for_for_ever(tmp_path: Path) -> None:
     async with hold_bots_lock(tmp_path):
         with pytest.raises(Unavailable, match="for too long"):
             async with hold_bots_lock(tmp_path, wait_s=0):

@@ -30,7 +30,7 @@ def test_a_merged_text_has_every_line_that_a_person_wrote(base: str, ours: str, 
 
 
 @given(DOCUMENTS, DOCUMENTS)
-def test_what_only_one_side_changed_is_taken_as_it_is(base: str, changed: str) -> None:
+def test_what_only_one_side_changed_is_taken_unchanged(base: str, changed: str) -> None:
     for ours, theirs in ((changed, base), (base, changed), (changed, changed)):
         merged = merge_file("SOUL.md", base=base, ours=ours, theirs=theirs)
         assert (merged.text, merged.is_clash) == (changed, False)

@@ -261,7 +261,7 @@ async def test_a_draft_is_deleted_only_at_the_revision_that_is_expected(stores: 
 
 
 @pytest.mark.parametrize("limit", [0, -1, 2**40])
-async def test_a_limit_that_makes_no_sense_is_refused(stores: Stores, limit: int) -> None:
+async def test_a_limit_that_is_invalid_is_refused(stores: Stores, limit: int) -> None:
     asked: list[Callable[[], Awaitable[object]]] = [
         lambda: stores.drafts.list_drafts(limit=limit),
         lambda: stores.drafts.find_drafts("s", limit=limit),

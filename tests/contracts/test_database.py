@@ -119,7 +119,9 @@ async def test_reading_cannot_write(db: DatabaseClient) -> None:
     ],
     ids=["not null", "check", "unique", "foreign key"],
 )
-async def test_a_broken_rule_is_told_in_our_words(db: DatabaseClient, statement: str, error: type[Exception]) -> None:
+async def test_a_broken_rule_is_reported_in_our_words(
+    db: DatabaseClient, statement: str, error: type[Exception]
+) -> None:
     await db.transaction(new_project("a"))
     with pytest.raises(error):
         await db.transaction(lambda tx: tx.execute(statement, {"id": "a"}))
@@ -174,7 +176,7 @@ async def test_verify_names_what_is_missing(db: DatabaseClient) -> None:
     ]
 
 
-async def test_an_older_schema_is_no_damage(url: str) -> None:
+async def test_an_older_schema_is_not_damage(url: str) -> None:
     async with await DatabaseClient.create(url, migrate=False) as client:
         assert await client.verify() == []
 

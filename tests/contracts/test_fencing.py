@@ -113,7 +113,7 @@ async def test_a_worker_that_lived_on_while_the_database_went_back_cannot_append
 
 
 @in_sql
-async def test_a_worker_whose_goal_went_back_and_was_claimed_by_nobody_cannot_append(
+async def test_a_worker_whose_goal_went_back_and_was_not_claimed_again_cannot_append(
     stored: Stored, database: Database
 ) -> None:
     goal = await begin(stored)
@@ -126,7 +126,7 @@ async def test_a_worker_whose_goal_went_back_and_was_claimed_by_nobody_cannot_ap
 
 
 @in_sql
-async def test_a_worker_that_appended_nothing_since_goes_on_where_the_database_went_back_to(
+async def test_a_worker_that_appended_nothing_since_continues_where_the_database_went_back_to(
     stored: Stored, database: Database
 ) -> None:
     goal = await begin(stored)

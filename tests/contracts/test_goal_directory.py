@@ -70,7 +70,7 @@ async def test_goals_whose_timer_is_due_come_the_longest_due_first(stored: Store
     assert await stored.store.due(NOW) == []
 
 
-async def test_goals_that_are_due_are_paged_through_though_they_go_on_meanwhile(stored: Stored) -> None:
+async def test_goals_that_are_due_are_paged_through_though_they_continue_meanwhile(stored: Stored) -> None:
     goals = {}
     for name in "abcde":
         goals[name] = goal = await begin(stored, name)

@@ -83,7 +83,7 @@ async def test_the_key_of_a_call_that_was_refused_is_free_again_and_no_other(kep
     assert await kept.keys.find(CALL.key) is None
 
 
-async def test_of_many_who_keep_at_once_one_wins_and_all_are_told_which(kept: Kept, migrated_url: str) -> None:
+async def test_of_many_who_keep_at_once_one_wins_and_all_get_its_answer(kept: Kept, migrated_url: str) -> None:
     async with AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(await DatabaseClient.create(migrated_url)) for _ in range(4)]
         for key in ("one", "two", "three"):
@@ -106,7 +106,7 @@ async def test_a_call_is_forgotten_after_a_day_and_its_key_is_free(kept: Kept) -
     assert await kept.count() == 1
 
 
-async def test_what_is_too_old_is_removed_by_whoever_keeps_next(kept: Kept) -> None:
+async def test_what_is_too_old_is_removed_by_the_next_call(kept: Kept) -> None:
     for number in range(3):
         await kept.keys.keep(replace(CALL, key=f"old-{number}"))
     kept.now_us += KEPT_US

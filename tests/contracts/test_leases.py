@@ -159,7 +159,7 @@ async def test_a_worker_that_is_not_heard_of_for_long_is_forgotten_by_the_clock_
     assert await stored.database.read(lambda tx: list(tx.execute(query).scalars())) == ["late", "w1"]
 
 
-async def test_who_lives_is_told_as_a_claim_would_see_it(stored: Stored) -> None:
+async def test_who_lives_is_reported_as_a_claim_would_see_it(stored: Stored) -> None:
     expired, gone, unknown = (replace(WORKER, id=name) for name in ("expired", "gone", "unknown"))
     for worker, ttl_s in ((WORKER, 30), (OTHER, 30), (gone, 30), (expired, -1)):
         await stored.leases.renew(worker, ttl_s)
@@ -190,7 +190,9 @@ async def test_a_claim_may_say_whose_goal_it_is_from_now_on(stored: Stored) -> N
     assert (await stored.store.find("g")).queue == "cli"
 
 
-async def test_a_goal_that_another_live_worker_has_is_owned_which_is_told_from_other_conflicts(stored: Stored) -> None:
+async def test_a_goal_that_another_live_worker_has_is_owned_which_is_distinguished_from_other_conflicts(
+    stored: Stored,
+) -> None:
     goal = await begin(stored)
     await stored.leases.renew(WORKER, 30)
     with pytest.raises(Owned):

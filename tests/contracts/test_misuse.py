@@ -35,7 +35,7 @@ async def test_a_refusal_that_was_swallowed_is_never_reported_as_done(db: Databa
     assert (said, stored) in (("done", ["a"]), ("refused", []))
 
 
-async def test_a_transaction_that_ends_itself_is_told(db: DatabaseClient) -> None:
+async def test_a_transaction_that_ends_itself_is_reported(db: DatabaseClient) -> None:
     def ends_itself(tx: Transaction) -> None:
         new_project("a")(tx)
         tx.connection.rollback()
@@ -65,7 +65,7 @@ async def test_what_would_do_its_work_later_is_refused(db: DatabaseClient, kind:
     assert await db.read(project_names) == []
 
 
-async def test_rows_that_nobody_read_do_not_hold_the_state_that_they_saw(db: DatabaseClient) -> None:
+async def test_rows_that_were_not_read_do_not_hold_the_state_that_they_saw(db: DatabaseClient) -> None:
     await db.transaction(new_project("a"))
     kept = [await db.read(lambda tx: tx.execute("SELECT * FROM projects")) for _ in range(8)]
     await db.transaction(new_project("b"))
@@ -78,7 +78,7 @@ async def test_a_function_that_runs_out_of_items_does_not_hang(db: DatabaseClien
         await db.read(lambda tx: next(iter(tx.execute("SELECT 1 WHERE 1 = 0").all())))
 
 
-async def test_a_transaction_in_a_transaction_is_told_instead_of_waiting_for_ever(db: DatabaseClient) -> None:
+async def test_a_transaction_in_a_transaction_is_reported_instead_of_waiting_for_ever(db: DatabaseClient) -> None:
     with pytest.raises(RuntimeError, match="cannot wait"):
         await db.transaction(lambda _tx: asyncio.run(db.transaction(new_project("a"))))
     with pytest.raises(RuntimeError, match="cannot wait"):

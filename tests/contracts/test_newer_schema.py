@@ -107,6 +107,6 @@ async def rows_in(database: Database) -> list[Any]:
     return await database.read(read)
 
 
-async def test_a_process_goes_on_writing_a_database_that_was_not_migrated(older: Stored) -> None:
+async def test_a_process_continues_writing_a_database_that_was_not_migrated(older: Stored) -> None:
     for change in WRITES:
         await change(older)

@@ -72,7 +72,7 @@ async def test_a_healthy_worker_keeps_its_goal_when_the_clock_jumps_back_a_day(s
     assert type(await refused(stored)) is Owned
 
 
-async def test_whoever_waits_is_told_for_how_long(stored: Stored) -> None:
+async def test_the_waiting_process_learns_for_how_long(stored: Stored) -> None:
     await begin(stored)
     await stored.leases.renew(WORKER, 30)
     await jump(stored, 45)

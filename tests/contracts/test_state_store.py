@@ -173,7 +173,7 @@ async def test_a_goal_is_kept_when_more_waits_in_its_inbox_unless_it_has_ended(s
     assert (await stored.store.find("ended")).worker is None
 
 
-async def test_a_release_gives_the_goal_back_with_or_without_events(stored: Stored) -> None:
+async def test_a_release_frees_the_goal_with_or_without_events(stored: Stored) -> None:
     goal = await begin(stored)
     await goal.append(HELLO, release=True)
     assert (await stored.store.find("g")).worker is None
@@ -184,7 +184,7 @@ async def test_a_release_gives_the_goal_back_with_or_without_events(stored: Stor
     assert (await stored.store.find("third")).worker is None
 
 
-async def test_a_fork_goes_on_from_its_parent(stored: Stored) -> None:
+async def test_a_fork_continues_from_its_parent(stored: Stored) -> None:
     goal = await begin(stored, "g", HELLO, HELLO, HELLO)
     fork = await goal.fork("f", 2)
     await fork.append(Message("of the fork"))
@@ -377,7 +377,7 @@ async def test_a_goal_is_deleted_after_its_forks(stored: Stored) -> None:
         await goal.fork("again", 1)
 
 
-async def test_a_deleted_goal_is_told_as_deleted_by_its_id_or_the_beginning_of_it(stored: Stored) -> None:
+async def test_a_deleted_goal_is_reported_as_deleted_by_its_id_or_the_beginning_of_it(stored: Stored) -> None:
     for name in ("gone-1", "gone-2"):
         await end(await begin(stored, name))
     await stored.store.delete("gone-1")

@@ -44,14 +44,14 @@ async def test_a_goal_whose_waker_was_killed_is_woken_again(tmp_path: Path, home
         assert await goals.due() == []
 
 
-async def test_a_goal_that_a_person_went_on_with_is_that_persons(tmp_path: Path, home: Path) -> None:
+async def test_a_goal_that_a_person_resumed_is_that_persons(tmp_path: Path, home: Path) -> None:
     goal_id = await parked(home, tmp_path, "kill -9 $PPID")
     assert program.run(home, tmp_path, "goal", "resume", goal_id)[0] == -signal.SIGKILL
     async with open_goals(home, str(home / "perdure.db")) as goals:
         assert await goals.due() == []
 
 
-async def test_something_that_is_told_to_a_goal_that_was_woken_leaves_it_due(tmp_path: Path, home: Path) -> None:
+async def test_a_post_to_a_goal_that_was_woken_leaves_it_due(tmp_path: Path, home: Path) -> None:
     goal_id = await parked(home, tmp_path, "kill -9 $PPID")
     assert program.run(home, tmp_path, *DUE)[0] == -signal.SIGKILL
     assert program.run(home, tmp_path, "goal", "signal", goal_id, "hello")[0] == 0

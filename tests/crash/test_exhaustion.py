@@ -204,7 +204,7 @@ async def short_after_the_effect(
 
 
 @pytest.mark.parametrize("left", range(NEEDED + 1))
-def test_a_command_that_gets_only_so_many_descriptors_has_its_effect_at_most_once(tmp_path: Path, left: int) -> None:
+def test_a_command_that_gets_few_descriptors_has_its_effect_at_most_once(tmp_path: Path, left: int) -> None:
     children.run(short_from_the_start, tmp_path, FewFiles, left)
     assert counted(tmp_path, "send") <= 1
 
@@ -219,7 +219,7 @@ async def fail_after_the_effect(folder: Path) -> None:
     await short_after_the_effect(folder, FewFiles, 0, code=1)
 
 
-def test_a_command_that_failed_while_nobody_could_see_whether_it_left_anybody_is_not_tried_again(
+def test_a_command_that_failed_while_it_was_unknown_whether_it_left_processes_is_not_tried_again(
     tmp_path: Path,
 ) -> None:
     children.run(fail_after_the_effect, tmp_path)
@@ -314,7 +314,7 @@ steps:
 """
 
 
-async def test_a_file_that_has_its_content_but_was_not_flushed_is_no_failure(tmp_path: Path) -> None:
+async def test_a_file_that_has_its_content_but_was_not_flushed_is_not_a_failure(tmp_path: Path) -> None:
     hits = 0
 
     def find_no_room() -> None:

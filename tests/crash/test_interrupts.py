@@ -66,7 +66,7 @@ async def test_before_there_is_a_goal_it_leaves_none(tmp_path: Path, folder: Pat
 
 
 @pytest.mark.parametrize("phase", PLANS)
-async def test_twice_while_something_runs_or_waits_ends_at_once_and_can_go_on(
+async def test_twice_while_something_runs_or_waits_ends_at_once_and_can_continue(
     tmp_path: Path, folder: Path, phase: str
 ) -> None:
     home = tmp_path / "home"

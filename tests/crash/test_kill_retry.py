@@ -29,7 +29,7 @@ async def retry(home: Path, url: str, goal_id: str) -> None:
         ("kernel.append.after", "interrupted"),
     ],
 )
-async def test_a_killed_retry_leaves_the_goal_failed_or_reopened_and_the_same_key_carries_on(
+async def test_a_killed_retry_leaves_the_goal_failed_or_reopened_and_the_same_key_continues(
     database_url: str, tmp_path: Path, point: str, status: str
 ) -> None:
     home = tmp_path / "home"

@@ -140,7 +140,7 @@ async def test_a_goal_that_was_killed_while_it_was_parked_sleeps_once(
         ("kernel.append.after", 2, ("done", None)),
     ],
 )
-async def test_a_goal_that_was_killed_while_it_was_woken_goes_on_and_does_all_once(
+async def test_a_goal_that_was_killed_while_it_was_woken_continues_and_does_all_once(
     sleeper: tuple[Path, Path], database_url: str, point: str, hit: int, left: tuple[str, str | None]
 ) -> None:
     home, folder = sleeper

@@ -105,7 +105,7 @@ async def test_goals_that_wait_in_the_queue_are_run_by_the_next_server(
 @pytest.mark.parametrize(
     "point", ["kernel.append.before", "kernel.append.after", "store.append.before", "store.append.after"]
 )
-async def test_a_flow_on_a_thread_goes_on_when_its_server_was_killed(home: Path, tmp_path: Path, point: str) -> None:
+async def test_a_flow_on_a_thread_continues_when_its_server_was_killed(home: Path, tmp_path: Path, point: str) -> None:
     with served(home, (point, 5)) as (server, url):
         async with connected(home, url) as client:
             goals = []
@@ -128,7 +128,7 @@ async def test_a_flow_on_a_thread_goes_on_when_its_server_was_killed(home: Path,
     assert all(1 <= count <= 2 for count in counts)
 
 
-async def test_a_server_answers_and_ends_while_a_flow_blocks_and_the_next_goes_on_with_it(
+async def test_a_server_answers_and_ends_while_a_flow_blocks_and_the_next_resumes_it(
     home: Path, tmp_path: Path
 ) -> None:
     with served(home) as (server, url):

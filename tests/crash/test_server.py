@@ -82,7 +82,9 @@ def counting(folder: Path) -> str:
 
 @pytest.mark.parametrize("point", ["kernel.append.before", "kernel.append.after"])
 @pytest.mark.parametrize("nth", [2, 4])
-async def test_a_goal_goes_on_when_the_server_is_started_anew(home: Path, tmp_path: Path, point: str, nth: int) -> None:
+async def test_a_goal_continues_when_the_server_is_started_again(
+    home: Path, tmp_path: Path, point: str, nth: int
+) -> None:
     with served(home, (point, nth)) as (first, url):
         async with connected(home, url) as client:
             with pytest.raises(Unavailable):  # also from create: the goal runs while its answer is sent
@@ -132,7 +134,7 @@ async def talked(client: Client, keys: list[str]) -> dict[str, object]:
     return found
 
 
-async def test_a_server_that_is_told_to_end_twice_does_not_wait_for_steps(home: Path) -> None:
+async def test_a_server_that_is_asked_to_end_twice_does_not_wait_for_steps(home: Path) -> None:
     with served(home) as (server, url):
         async with connected(home, url) as client:
             goal = await client.goals.create(command="sleep 60")
@@ -148,7 +150,7 @@ async def test_a_server_that_is_told_to_end_twice_does_not_wait_for_steps(home: 
         assert time.monotonic() - began_s < 8  # and not the ten seconds that steps have, or the sixty that this takes
 
 
-async def test_a_server_that_is_told_to_end_gives_its_goals_back(home: Path, tmp_path: Path) -> None:
+async def test_a_server_that_is_asked_to_end_releases_its_goals(home: Path, tmp_path: Path) -> None:
     with served(home) as (server, url):
         async with connected(home, url) as client:
             steps = f"[{{id: a, exec: 'sleep 1'}}, {{id: b, exec: 'touch {tmp_path}/ended', needs: [a]}}]"

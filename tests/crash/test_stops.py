@@ -117,7 +117,7 @@ async def test_a_stop_while_bots_are_written_waits_for_the_database_too(home: Pa
     assert code == 0, said
 
 
-def test_a_server_stops_and_goes_on(home: Path, folder: Path) -> None:
+def test_a_server_stops_and_continues(home: Path, folder: Path) -> None:
     perdure = program.start(home, folder, ("serve", "--port", "0"))
     perdure.wait_for("Ctrl-C stops the server")
     for _ in range(2):

@@ -197,7 +197,7 @@ def test_one_failure_that_two_jobs_saw_is_recorded_once_and_loses_nothing(team: 
     assert sorted(record["type"] for record in team.saved()) == ["lesson", "lesson", "revert", "verifier_cluster"]
 
 
-def test_a_bad_line_on_the_branch_stops_nobody_and_is_repaired(team: Team) -> None:
+def test_a_bad_line_on_the_branch_stops_nothing_else_and_is_repaired(team: Team) -> None:
     job(team, team.clone("whole", "main"), FEED, SAVE)
     clone = team.clone("whole", "perdure-memory")
     with (clone / "memory.jsonl").open("a") as log:

@@ -36,7 +36,7 @@ def test_what_is_held_is_refused_by_naming_the_holder(path: Path) -> None:
         FileLock(path, wait_s=0).acquire()
 
 
-def test_another_thread_of_the_same_object_is_told(path: Path) -> None:
+def test_another_thread_of_the_same_object_is_reported(path: Path) -> None:
     lock = FileLock(path, wait_s=0)
     with lock, pytest.raises(Unavailable, match="Another thread"):
         lock.acquire()
@@ -132,7 +132,7 @@ def test_a_shared_lock_is_not_inherited(path: Path) -> None:
         assert is_free(path)
 
 
-def test_locks_that_nobody_uses_are_freed(path: Path) -> None:
+def test_locks_that_are_not_used_are_freed(path: Path) -> None:
     lock = FileLock(path)
     with lock:
         pass

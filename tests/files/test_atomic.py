@@ -155,7 +155,7 @@ def test_a_folder_that_is_swapped_for_a_link_is_not_left(path: Path, tmp_path: P
     assert (moved / "file").read_bytes() == NEW
 
 
-def test_a_link_is_no_folder_to_open(path: Path, tmp_path: Path) -> None:
+def test_a_link_is_not_a_folder_to_open(path: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(path.parent)
     with pytest.raises(OSError, match="Not a directory|Too many levels"):
         open_folder(tmp_path / "link")

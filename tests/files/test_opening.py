@@ -26,7 +26,7 @@ def test_a_link_is_followed_only_where_that_is_asked_for(tmp_path: Path) -> None
     os.close(open_file(tmp_path / "link", follows_links=True))
 
 
-def test_a_pipe_without_a_writer_is_opened_at_once_and_is_no_regular_file(tmp_path: Path) -> None:
+def test_a_pipe_without_a_writer_is_opened_at_once_and_is_not_a_regular_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     fd = open_file(tmp_path / "pipe")
     assert not is_regular(fd)
@@ -41,7 +41,7 @@ def test_an_input_is_a_regular_file_also_behind_a_link(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("has_writer", [False, True])
-def test_a_pipe_a_socket_or_a_device_is_no_input_and_is_not_waited_for(tmp_path: Path, *, has_writer: bool) -> None:
+def test_a_pipe_a_socket_or_a_device_is_not_an_input_and_is_not_waited_for(tmp_path: Path, *, has_writer: bool) -> None:
     os.mkfifo(tmp_path / "pipe")
     writer = os.open(tmp_path / "pipe", os.O_RDWR) if has_writer else None
     with socket.socket(socket.AF_UNIX) as server:

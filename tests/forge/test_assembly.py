@@ -85,7 +85,7 @@ async def test_what_is_built_is_what_was_chosen(home: Home) -> None:
     assert (await home.store.version("ada")).state == "current"
 
 
-async def test_the_settings_and_the_prompt_reach_whoever_runs_the_bot(home: Home) -> None:
+async def test_the_settings_and_the_prompt_reach_the_runner_of_the_bot(home: Home) -> None:
     await home.build()
     home.edit("ada/IDENTITY.md", "temperature: 0.2", "temperature: 1.5")
     home.edit("ada/SOUL.md", "## Boundaries", "Be kind to beginners.\n\n## Boundaries")
@@ -193,7 +193,7 @@ async def test_what_lies_in_the_folder_of_bots_is_never_taken_over(home: Home) -
         "~",
     ],
 )
-async def test_any_name_gets_a_safe_slug_and_comes_back_as_it_is(home: Home, name: str) -> None:
+async def test_any_name_gets_a_safe_slug_and_comes_back_unchanged(home: Home, name: str) -> None:
     result = await home.assembler.assemble(ready(), config_of_ready().model_copy(update={"name": name}))
     bot = await home.assembler.open_bot(result.bot_slug)
     assert (bot.name, bot.soul.name) == (name, name)
@@ -494,7 +494,7 @@ async def test_a_line_is_still_explained_after_edits_and_changes(home: Home) -> 
     assert await line_of(home, "- precise") == "default for bots of this kind"
 
 
-async def test_a_suggestion_that_was_taken_is_told_from_an_answer(home: Home) -> None:
+async def test_a_suggestion_that_was_taken_is_distinguished_from_an_answer(home: Home) -> None:
     past = PastChoice(category="coding", tone="technical", model="ollama:llama3.2", skills=("code-review",))
     here = HERE.model_copy(update={"past": (past,)})
     await home.assembler.assemble(ready(CODING, "s", here))

@@ -90,7 +90,7 @@ def test_the_model_is_always_asked(description: str) -> None:
     assert [option.id for option in asked.options] == ["ollama:llama3.2", "builtin"]
 
 
-def test_what_was_told_is_not_asked() -> None:
+def test_what_was_stated_is_not_asked() -> None:
     states = run(begun('a friendly coding assistant called "Ada" that reviews Python'))
     assert not {state.pending_slot for state in states} & {"name", "focus", "tone", "category"}
     config = states[-1].config

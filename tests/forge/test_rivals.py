@@ -114,7 +114,7 @@ def looking_while(folder: Path, job: Callable[[], object]) -> Home:
 
 
 @pytest.mark.parametrize("count", range(1, 8))
-async def test_nobody_sees_a_bot_that_is_half_changed(tmp_path: Path, count: int) -> None:
+async def test_no_reader_sees_a_bot_that_is_half_changed(tmp_path: Path, count: int) -> None:
     place = Place(tmp_path, None)
     await assemble_ada(place)
     looks: list[Callable[[Home], Coroutine[Any, Any, object]]] = [
@@ -141,7 +141,7 @@ async def test_a_session_to_change_a_bot_begins_with_one_version_of_it(tmp_path:
     assert (target.version, target.config["personality"]["tone"]) == (2, "formal")
 
 
-async def test_a_bot_that_is_deleted_while_somebody_looks_is_not_there(tmp_path: Path) -> None:
+async def test_a_bot_that_is_deleted_while_it_is_read_is_not_there(tmp_path: Path) -> None:
     place = Place(tmp_path, None)
     await assemble_ada(place)
     home = looking_while(tmp_path, lambda: children.run(delete_ada, place))
@@ -154,7 +154,7 @@ async def delete_ada(place: Place) -> None:
         await home.assembler.delete("ada")
 
 
-async def test_a_folder_that_somebody_removed_is_named_with_the_way_to_have_it_again(tmp_path: Path) -> None:
+async def test_a_folder_that_was_removed_is_named_with_the_way_to_have_it_again(tmp_path: Path) -> None:
     home = home_in(tmp_path)
     await assemble_ada(Place(tmp_path, None))
     before = await home.assembler.open_bot("ada")

@@ -55,7 +55,7 @@ def test_a_killed_flow_resumes_by_import_and_charges_each_customer_once(work: Pa
     assert beside("goal", "replay", beside.goal()["id"]) == 0
 
 
-def test_whoever_watches_may_leave_and_the_goal_does_not_notice(work: Path, beside: Beside) -> None:
+def test_a_caller_that_watches_may_leave_and_the_goal_does_not_notice(work: Path, beside: Beside) -> None:
     with started(work) as program:
         watching = subprocess.Popen(
             [sys.executable, "-c", START, "goal", "watch", beside.goal()["id"]], stderr=subprocess.PIPE, text=True
@@ -70,7 +70,7 @@ def test_whoever_watches_may_leave_and_the_goal_does_not_notice(work: Path, besi
         assert program.poll() is None
 
 
-def test_what_happens_is_seen_by_whoever_watches_until_the_end(work: Path, beside: Beside) -> None:
+def test_what_happens_is_seen_by_a_caller_that_watches_until_the_end(work: Path, beside: Beside) -> None:
     with started(work) as program:
         goal = beside.goal()
         watch = [sys.executable, "-m", "perdure", "goal", "watch", goal["id"], "--jsonl", "--after", "3"]
@@ -86,7 +86,7 @@ def test_what_happens_is_seen_by_whoever_watches_until_the_end(work: Path, besid
     assert rest[-1]["payload"]["reason"] == "cancelled"
 
 
-def test_whoever_watches_is_told_when_a_goal_waits_or_nobody_runs_it(work: Path, beside: Beside) -> None:
+def test_a_caller_that_watches_learns_when_a_goal_waits_or_no_worker_runs_it(work: Path, beside: Beside) -> None:
     with started(work) as program:
         goal = beside.goal()["id"]
         watch = [sys.executable, "-m", "perdure", "goal", "watch", goal]
@@ -142,7 +142,7 @@ def test_a_terminal_is_asked_before_a_goal_is_deleted(work: Path, typed: str, co
     assert beside("goal", "show", goal) == (3 if code == 0 else 0)
 
 
-def test_a_flow_of_a_script_is_gone_on_with_by_the_script_and_every_command_says_so(work: Path, beside: Beside) -> None:
+def test_a_flow_of_a_script_is_resumed_by_the_script_and_every_command_says_so(work: Path, beside: Beside) -> None:
     script = work / "script.py"
     script.write_text(
         "import asyncio\nfrom perdure import Perdure, flow\n\n"

@@ -151,7 +151,7 @@ def test_what_a_killed_program_left_running_is_ended_before_an_idempotent_step_i
 
 
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
-def test_one_interrupt_ends_after_the_step_and_says_how_to_go_on(
+def test_one_interrupt_ends_after_the_step_and_says_how_to_continue(
     kind: signal.Signals, work: Path, beside: Beside
 ) -> None:
     (work / "plan.yaml").write_text(PLAN.replace("|| sleep 600", "|| while ! test -e go; do sleep 0.05; done"))
@@ -194,7 +194,7 @@ def test_an_interrupt_ends_a_pause(work: Path, beside: Beside) -> None:
     assert beside.goal()["waiting_for"] == "timer"
 
 
-def test_somebody_beside_can_neither_resume_a_running_goal_nor_fail_to_end_it(work: Path, beside: Beside) -> None:
+def test_a_caller_beside_can_neither_resume_a_running_goal_nor_fail_to_end_it(work: Path, beside: Beside) -> None:
     with started(work) as program:
         goal = beside.goal()
         assert goal["status"] == "running"
@@ -216,7 +216,7 @@ def test_of_many_that_resume_at_once_one_runs_it(work: Path) -> None:
     assert (work / "done.txt").read_text() == "fetch\nbuild\nbuild\n"
 
 
-def test_a_goal_goes_on_when_nobody_reads_its_output(work: Path, beside: Beside) -> None:
+def test_a_goal_continues_when_its_output_is_not_read(work: Path, beside: Beside) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     text = "echo hello; echo more > more.txt"

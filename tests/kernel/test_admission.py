@@ -32,7 +32,7 @@ async def bodies(world: World) -> list[Body]:
         (call(tool="done", result=1), "'result'"),
     ],
 )
-async def test_a_call_that_makes_no_sense_is_recorded_with_its_error_and_never_runs(
+async def test_a_call_that_is_invalid_is_recorded_with_its_error_and_never_runs(
     world: World, bad: ToolCall, said: str
 ) -> None:
     ran = await world.script(Proposal([bad]), END)
@@ -101,7 +101,7 @@ async def test_an_output_that_cannot_be_kept_is_an_unknown_outcome_of_once_and_e
     assert (ran.state.calls["act.1"].unknown is not None) is (effect == "once")
 
 
-async def test_events_are_told_when_they_are_durable(world: World) -> None:
+async def test_events_are_reported_when_they_are_durable(world: World) -> None:
     told: list[Event] = []
     world.watch = lambda loop: loop.journal.listen(lambda events, _state: told.extend(events))
     await world.start("goal: a\nsteps: [{id: act, exec: [act]}]")

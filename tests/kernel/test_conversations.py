@@ -162,7 +162,7 @@ async def test_three_fruitless_answers_in_a_row_are_the_end_of_a_run_and_a_chat_
     assert ran.state.waiting_for == (None if ends else "message")
 
 
-def test_a_message_or_a_retry_counts_fruitless_answers_anew() -> None:
+def test_a_message_or_a_retry_counts_fruitless_answers_again() -> None:
     fruitless = [turn(number, "", "empty") for number in (1, 2)]
     assert fold(history(RUN, *fruitless, HELLO, *fruitless)).conversation.fruitless == 2
     state = fold(history(RUN, *fruitless, Termination("no_progress"), Reopened("person", None, 4)))

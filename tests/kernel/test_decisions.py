@@ -73,7 +73,7 @@ async def test_an_approval_of_other_bytes_is_dropped(world: World) -> None:
     assert not world.tool.effects
 
 
-async def test_an_answer_to_a_goal_that_asked_nothing_is_told_what_is_open(world: World) -> None:
+async def test_an_answer_to_a_goal_that_asked_nothing_gets_the_open_calls(world: World) -> None:
     state = await parked(world)
     with pytest.raises(Conflict, match=r"^goal-a has not asked a question; act takes approve or deny\.$"):
         choose(state, "answer", None, "yes")
@@ -158,7 +158,7 @@ async def test_a_decision_is_admitted_by_what_has_happened_since_it_was_chosen(w
             admit(newer, [])
 
 
-async def test_a_decision_on_another_call_is_no_obstacle(world: World) -> None:
+async def test_a_decision_on_another_call_is_not_an_obstacle(world: World) -> None:
     await world.start(ASKING)
     state = await state_of(world)
     other = InboxRow("i", "decision", {"call_id": "other.1", "decision": "retry"}, "k", 0)
@@ -199,7 +199,7 @@ async def test_of_two_answers_the_first_counts(world: World) -> None:
     assert [decision.value for decision in decisions] == ["yes"]
 
 
-async def test_an_answer_that_came_while_the_goal_was_parking_is_taken_before_it_is_given_back(world: World) -> None:
+async def test_an_answer_that_came_while_the_goal_was_parking_is_taken_before_it_is_released(world: World) -> None:
     """Who posts sees a live owner and leaves it to that one, so the owner must not go without it."""
     answer = Decision("sure.1", "answer", "yes")
     world.tool.then = lambda context: post(world, answer) if context.call.step == "work" else asyncio.sleep(0)
@@ -208,7 +208,7 @@ async def test_an_answer_that_came_while_the_goal_was_parking_is_taken_before_it
     assert world.tool.effects == {"work": 1, "send": 1}
 
 
-async def test_cancelling_a_goal_that_nobody_runs_leaves_nothing_running(world: World) -> None:
+async def test_cancelling_a_goal_that_no_worker_runs_leaves_nothing_running(world: World) -> None:
     world.tool.during = lambda context: die() if context.call.step == "send" else None
     with pytest.raises(Died):
         await world.start(PLAN)
@@ -219,7 +219,7 @@ async def test_cancelling_a_goal_that_nobody_runs_leaves_nothing_running(world: 
     assert state.calls["send.1"].unknown is not None
 
 
-async def test_a_limit_parks_the_goal_and_a_higher_one_lets_it_go_on_across_resumes(world: World) -> None:
+async def test_a_limit_parks_the_goal_and_a_higher_one_lets_it_continue_across_resumes(world: World) -> None:
     ran = await world.start(PLAN, limits=Limits(iterations=2))
     assert (ran.outcome, ran.state.waiting_for) == ("waiting", "limit")
     assert (await world.store.find("goal-a")).waiting_for == "limit"

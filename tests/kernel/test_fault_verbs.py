@@ -158,7 +158,7 @@ async def waits(goal: Goal) -> list[Any]:
 
 @pytest.mark.parametrize("is_settled_by_others", [True, False], ids=["recorded by whoever tells", "or by whoever runs"])
 @pytest.mark.parametrize("point", points("kernel.append.", "store."))
-async def test_a_signal_whose_teller_was_killed_is_told_once_when_it_is_told_again(
+async def test_a_signal_whose_sender_was_killed_is_recorded_once_when_it_is_sent_again(
     world: World, point: str, is_settled_by_others: bool
 ) -> None:
     async def begin(number: int) -> None:
@@ -210,7 +210,7 @@ class Sleeper(Lives):
 
 @pytest.mark.parametrize("deaths", [deaths for deaths, _ in MANNERS.values()])
 @pytest.mark.parametrize("point", POINTS)
-async def test_a_goal_that_died_while_it_was_parked_or_woken_sleeps_once_and_goes_on_when_it_is_due(
+async def test_a_goal_that_died_while_it_was_parked_or_woken_sleeps_once_and_continues_when_it_is_due(
     world: World, point: str, deaths: int
 ) -> None:
     expected = story(await (await Sleeper(world, SLEEPING, "undisturbed", point).live()).history())

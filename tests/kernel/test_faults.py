@@ -109,7 +109,7 @@ async def test_a_death_beside_an_effect_makes_that_call_unknown_if_it_is_once_an
 
 
 @pytest.mark.parametrize("point", GIVING_BACK)
-async def test_a_death_while_a_goal_that_was_cut_short_is_given_back_changes_nothing(world: World, point: str) -> None:
+async def test_a_death_while_a_goal_that_was_cut_short_is_released_changes_nothing(world: World, point: str) -> None:
     lives = Lives(world, ONE_BY_ONE, "goal-1", point, {1: "death"})
     lives.tool.during = lambda context: lives.cut_short() if context.call.call_id == "build.1" else None
     await lives.live()

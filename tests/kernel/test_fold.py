@@ -81,7 +81,7 @@ def test_an_approval_lets_a_call_run_and_does_not_end_it() -> None:
 @pytest.mark.parametrize(
     ("wait", "what"), [(Wait("w", "s", signal="go"), "signal"), (Wait("w", "s", until="t"), "timer")]
 )
-def test_a_wait_tells_what_it_waits_for(wait: Wait, what: str) -> None:
+def test_a_wait_reports_what_it_waits_for(wait: Wait, what: str) -> None:
     assert fold(history(GOAL, wait)).waiting_for == what
     assert fold(history(GOAL, wait, ASK)).waiting_for == "person"
 
@@ -116,7 +116,7 @@ def test_messages_and_signals_are_kept_in_order() -> None:
     assert state.signals == [Signal("go", 1)]
 
 
-def test_a_fork_goes_on_with_its_parents_events_and_forgets_what_was_open() -> None:
+def test_a_fork_continues_with_its_parents_events_and_forgets_what_was_open() -> None:
     parent = history(GOAL, CALL, ToolOutput("c1", ok=True), ASK)
     fork = GoalBegun("g", MindSpec("plan"), forked_from=ForkedFrom("g", 4), voided=("a1",))
     state = fold(parent)

@@ -349,7 +349,7 @@ def test_a_step_that_was_retried_lies_on_both_sides_of_an_end() -> None:
         (history(FLOW, *map(decode, UNKNOWN[1:3]), Decision("/charge#0.1", "retry")), "it is called again"),
     ],
 )
-def test_a_step_that_is_not_settled_for_good_has_no_point_after_it(events: Sequence[Event], why: str) -> None:
+def test_a_step_that_is_not_settled_permanently_has_no_point_after_it(events: Sequence[Event], why: str) -> None:
     with pytest.raises(Conflict, match=f"is not settled yet: {why}. Fork before it: --before charge"):
         point(events, after="charge")
 

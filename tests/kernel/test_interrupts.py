@@ -35,7 +35,7 @@ async def test_a_goal_that_is_asked_to_end_after_the_step_is_never_in_doubt(memo
 
 
 @pytest.mark.parametrize("point", KERNEL_POINTS)
-async def test_a_goal_that_is_ended_at_once_goes_on_as_after_a_death(memory: World, point: str) -> None:
+async def test_a_goal_that_is_ended_at_once_continues_as_after_a_death(memory: World, point: str) -> None:
     expected = await never_died(memory, ONE_BY_ONE)
     for lives in await each_hit(memory, ONE_BY_ONE, point, deaths=2, blow="cancel"):
         assert story(await lives.history()) == expected

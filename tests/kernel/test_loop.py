@@ -73,7 +73,7 @@ async def test_a_retry_waits_and_is_a_new_call_of_the_same_step(world: World) ->
     assert [call.call_id for call in calls if call.step == "fetch"] == ["fetch.1", "fetch.2", "fetch.3"]
 
 
-async def test_a_question_parks_the_goal_and_an_answer_lets_it_go_on(world: World) -> None:
+async def test_a_question_parks_the_goal_and_an_answer_lets_it_continue(world: World) -> None:
     assert (await world.start(ASKING)).outcome == "waiting"
     assert (await world.store.find("goal-a")).waiting_for == "person"
     assert not world.tool.effects
@@ -99,7 +99,7 @@ async def test_a_finished_goal_cannot_be_claimed(world: World) -> None:
     assert await types(world) == before
 
 
-async def test_a_call_of_once_that_was_begun_and_not_recorded_is_unknown_until_somebody_decides(world: World) -> None:
+async def test_a_call_of_once_that_was_begun_and_not_recorded_is_unknown_until_a_person_decides(world: World) -> None:
     world.tool.during = lambda context: die() if context.call.step == "send" else None
     with pytest.raises(Died):
         await world.start(PLAN)
@@ -156,7 +156,7 @@ async def test_a_goal_that_died_at_any_point_ends_as_if_it_had_not(world: World,
     assert replay(events, await world.store.find("goal-a")).state.status == "done"
 
 
-async def test_somebody_who_lost_the_goal_can_record_nothing(world: World) -> None:
+async def test_a_worker_that_lost_the_goal_can_record_nothing(world: World) -> None:
     await world.start(ASKING)
     first = await world.leases.claim("goal-a", world.new_worker())
     second = await world.leases.claim("goal-a", world.new_worker())

@@ -288,7 +288,7 @@ async def test_a_denied_ordered_call_lets_the_next_one_have_its_turn(world: Worl
     assert list(world.tool.effects) == ["a", "c"]
 
 
-async def test_a_refused_ordered_call_is_no_link_of_the_chain(world: World) -> None:
+async def test_a_refused_ordered_call_is_not_a_link_of_the_chain(world: World) -> None:
     bad = ToolCall("b.1", "b", "fly", {}, "once", by="model:test")
     ran = await world.script(Proposal([call("a"), bad, call("c")], in_order=True), END)
     after = {each.call.step: each.call.after for each in ran.state.calls.values() if isinstance(each.call, ToolCall)}

@@ -76,7 +76,7 @@ async def test_a_retry_does_not_wait_a_day_longer_when_the_clock_is_set_back_by_
     assert sum(slept) < 60
 
 
-async def test_an_approval_that_was_recorded_while_nobody_ran_the_goal_lets_the_call_run(world: World) -> None:
+async def test_an_approval_that_was_recorded_while_no_worker_ran_the_goal_lets_the_call_run(world: World) -> None:
     await post(world, choose(await parked(world), "approve", None))
     await world.settle()
     world.minds = [ScriptedMind([END])]
@@ -101,7 +101,7 @@ async def test_a_tool_that_raises_is_a_step_that_failed(world: World) -> None:
 @pytest.mark.parametrize(
     "plan", ["", "goal: x", "goal: x\nsteps: [{id: a}]", "goal: x\nsteps: [{id: a, exec: a, b: c}]"]
 )
-async def test_of_a_plan_that_makes_no_sense_nothing_is_stored(tmp_path: Path, plan: str) -> None:
+async def test_of_a_plan_that_is_invalid_nothing_is_stored(tmp_path: Path, plan: str) -> None:
     async with open_ephemeral() as goals:
         with pytest.raises(Invalid):
             await goals.begin(NewGoal("x", MindSpec("plan", plan=plan), tmp_path))

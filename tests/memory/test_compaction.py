@@ -105,7 +105,7 @@ def test_a_timestamp_cannot_lead_out_of_the_archive(memory: Memory) -> None:
     assert sorted(path.name for path in memory.files.archive.iterdir()) == ["2017.jsonl"]
 
 
-def test_damaged_lines_are_kept_as_they_are(memory: Memory) -> None:
+def test_damaged_lines_are_kept_unchanged(memory: Memory) -> None:
     lines = put(memory, *(record_of(name, age_days=400) for name in "abcd"))
     altered = lines[1].replace(b'"title":"b"', b'"title":"B"')
     damaged = [altered, lines[2][:40] + b"\n", b"\0\0\0\n", b"\xff not ours\n", b"\n"]
@@ -192,7 +192,7 @@ def test_a_reader_reads_on_in_the_file_that_it_began_with(memory: Memory) -> Non
     assert list(memory.iter()) == []
 
 
-def test_a_memory_goes_on_after_another_one_has_compacted(memory: Memory) -> None:
+def test_a_memory_continues_after_another_one_has_compacted(memory: Memory) -> None:
     put(memory, record_of("a", age_days=91))
     first = memory.add({"type": "lesson", "title": "x"})
     other = Memory(memory.files.log.parent)
@@ -203,7 +203,7 @@ def test_a_memory_goes_on_after_another_one_has_compacted(memory: Memory) -> Non
     assert len(ids(memory.files.log)) == 2
 
 
-def test_a_log_that_somebody_replaced_is_left_as_it_is(memory: Memory) -> None:
+def test_a_log_that_was_replaced_is_unchanged(memory: Memory) -> None:
     put(memory, record_of("a", age_days=91))
     other = memory.files.log.with_name("other")
     other.write_bytes(line_of({"id": "edited"}, 1))
@@ -228,7 +228,7 @@ def test_the_index_is_that_of_the_new_file(memory: Memory, before: bytes | None)
     assert (state["state"], state["records"]) == ("current", 1)
 
 
-def test_of_two_who_compact_at_once_one_is_told(memory: Memory) -> None:
+def test_of_two_who_compact_at_once_one_gets_a_conflict(memory: Memory) -> None:
     put(memory, record_of("a", age_days=91))
     other = Memory(memory.files.log.parent)
 
@@ -296,7 +296,7 @@ def test_a_compaction_keeps_one_tombstone_for_each_forgotten_record(memory: Memo
     assert ids(year(memory, "2025")) == ["b"], "the tombstone of the reused id does not reach the archive"
 
 
-def test_what_nobody_knows_cannot_be_forgotten(tmp_path: Path) -> None:
+def test_an_unknown_record_cannot_be_forgotten(tmp_path: Path) -> None:
     memory = Memory(tmp_path / "state")
     with pytest.raises(NotFound):
         memory.forget("x")
@@ -320,7 +320,7 @@ def test_a_tombstone_applies_to_what_came_before_it(memory: Memory) -> None:
     assert {line.kind for line in iter_lines(memory.files.log)} == {"checked"}
 
 
-def test_a_compaction_without_room_leaves_everything_as_it_was(memory: Memory) -> None:
+def test_a_compaction_without_room_leaves_everything_unchanged(memory: Memory) -> None:
     memory.files.log.write_bytes(old_and_new(20, pad=400))
     before = memory.files.log.read_bytes()
     ours, theirs = children.context().Pipe(duplex=False)

@@ -119,7 +119,7 @@ def test_records_of_64_kib_are_cut_anywhere(memory: Memory) -> None:
         assert found["torn"] == sum(line.kind == "torn" for line in iter_lines(memory.files.log)) <= 1
 
 
-def test_a_write_that_is_not_finished_is_no_damage(memory: Memory) -> None:
+def test_a_write_that_is_not_finished_is_not_damage(memory: Memory) -> None:
     memory.add(record_of("a"))
     torn = line_of(record_of("b"), NOW_MS)[:-20]
     with memory.files.log.open("ab") as log:

@@ -12,7 +12,7 @@ from tests.memory.repositories import GitRepository, repository
 __all__ = ["repository"]
 
 
-def test_a_commit_tells_which_paths_it_changed(repository: GitRepository) -> None:
+def test_a_commit_reports_which_paths_it_changed(repository: GitRepository) -> None:
     first = repository.commit("one", src__cart_py="1", README_md="2")
     second = repository.commit("two", src__cart_py="3")
     asked = Repository(repository.folder)
@@ -21,7 +21,7 @@ def test_a_commit_tells_which_paths_it_changed(repository: GitRepository) -> Non
     assert asked.commit(second[:8]) == second
 
 
-def test_a_merge_tells_what_it_brought(repository: GitRepository) -> None:
+def test_a_merge_reports_what_it_brought(repository: GitRepository) -> None:
     repository.commit("one", a_py="1")
     repository.git("checkout", "-q", "-b", "side")
     repository.commit("two", b_py="1")
@@ -31,7 +31,7 @@ def test_a_merge_tells_what_it_brought(repository: GitRepository) -> None:
     assert Repository(repository.folder).changed_paths("HEAD") == ["b.py"]
 
 
-def test_odd_names_of_files_are_told_as_they_are(repository: GitRepository) -> None:
+def test_odd_names_of_files_are_reported_unchanged(repository: GitRepository) -> None:
     (repository.folder / "sp ace\nline\té.py").write_text("")
     (repository.folder / os.fsdecode(b"broken\xff.py")).write_text("")
     repository.commit("odd")
@@ -53,7 +53,7 @@ def test_what_is_no_commit_is_not_found(name: str, repository: GitRepository) ->
         Repository(repository.folder).changed_paths(name)
 
 
-def test_a_folder_without_a_repository_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_without_a_repository_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
     (tmp_path / "plain").mkdir()
     with pytest.raises(NotFound, match="not a git repository"):

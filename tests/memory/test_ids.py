@@ -245,7 +245,7 @@ RIVALS = 8
 
 
 @pytest.mark.torture
-def test_of_many_writers_with_one_id_one_stores_its_record_and_the_others_are_told(tmp_path: Path) -> None:
+def test_of_many_writers_with_one_id_one_stores_its_record_and_the_others_get_a_conflict(tmp_path: Path) -> None:
     ours, theirs = children.context().Pipe(duplex=False)
     barrier = children.context().Barrier(RIVALS + 1)
     rounds = torture_size(small=20)

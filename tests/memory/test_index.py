@@ -103,7 +103,7 @@ def test_what_is_appended_is_found_at_once_and_taken_in(memory: Memory) -> None:
     assert memory.files.index.stat().st_ino == first
 
 
-def test_a_torn_end_is_no_line_until_somebody_ends_it(memory: Memory) -> None:
+def test_a_torn_end_is_not_a_line_until_a_writer_ends_it(memory: Memory) -> None:
     with memory.files.log.open("ab") as file:
         file.write(line_of({"id": "torn", "fingerprint": "f3"}, NOW)[:-5])
     before = answers(memory)
@@ -223,7 +223,7 @@ def test_sabotage_of_the_index_changes_no_answer(
     assert answers(memory) == truth()
 
 
-def test_an_index_of_a_newer_version_is_left_as_it_is(memory: Memory) -> None:
+def test_an_index_of_a_newer_version_is_unchanged(memory: Memory) -> None:
     answers(memory)
     memory.close()
     newer(memory.files.index)
@@ -233,7 +233,7 @@ def test_an_index_of_a_newer_version_is_left_as_it_is(memory: Memory) -> None:
     assert memory.files.index.read_bytes() == before
 
 
-def test_an_index_that_somebody_has_locked_is_done_without(memory: Memory, truth: Callable[[], list[Any]]) -> None:
+def test_an_index_that_is_locked_is_done_without(memory: Memory, truth: Callable[[], list[Any]]) -> None:
     answers(memory)
     holder = sqlite3.connect(memory.files.index, isolation_level=None)
     holder.execute("BEGIN EXCLUSIVE")
@@ -262,7 +262,7 @@ def test_who_may_only_read_finds_the_same(memory: Memory, truth: Callable[[], li
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to become nobody")
-def test_nobody_in_a_folder_that_can_only_be_read_finds_the_same() -> None:
+def test_a_process_in_a_folder_that_can_only_be_read_finds_the_same() -> None:
     with tempfile.TemporaryDirectory() as folder:
         memory = Memory(Path(folder))
         put(memory.files.log, range(100))
@@ -312,7 +312,7 @@ def test_a_record_that_was_altered_in_place_is_not_served(memory: Memory, truth:
     assert "record-0003" not in {match["record"]["id"] for match in found}
 
 
-def test_rebuild_tells_what_it_did(memory: Memory) -> None:
+def test_rebuild_reports_what_it_did(memory: Memory) -> None:
     done = memory.rebuild()
     assert done["records"] == 100
     assert done["bytes"] == memory.files.index.stat().st_size
@@ -502,7 +502,7 @@ def happen(memory: Memory, what: str, value: Any) -> None:
 @example([("append", {"id": "a", "supersedes": ["a"], "title": "lock"})], [{}], "lock")
 @example([("append", {"type": "lesson", "id": "a", "key": "a", "fingerprint": "f", "supersedes": ["a"], "paths": 5})],
          [{"fingerprint": "f"}], "")  # fmt: skip
-def test_whatever_happens_the_answers_are_those_of_somebody_who_reads_everything(
+def test_whatever_happens_the_answers_are_those_of_a_full_scan(
     tmp_path_factory: pytest.TempPathFactory, events: list[tuple[str, Any]], asked: list[JsonObject], text: str
 ) -> None:
     memory = Memory(tmp_path_factory.mktemp("memory") / "state")
@@ -529,7 +529,7 @@ def compare(memory: Memory, question: JsonObject, text: str) -> None:
     assert [(match["record"], match["score"]) for match in matches] == reference.search(log, text)
 
 
-def test_an_index_that_lacks_most_of_a_long_log_is_made_anew_instead_of_caught_up(tmp_path: Path) -> None:
+def test_an_index_that_lacks_most_of_a_long_log_is_rebuilt_instead_of_caught_up(tmp_path: Path) -> None:
     with opened(tmp_path) as memory:
         memory.add_many([record_of(f"r{number}", pad=900_000) for number in range(24)], dedupe=False)
         memory.add({"type": "fact", "title": "more"})

@@ -129,7 +129,7 @@ def test_a_file_that_something_else_wrote_takes_nothing_in(memory: Memory) -> No
     database.close()
 
 
-def test_rebuilding_is_given_up_after_a_few_tries_and_the_log_stays_as_it_is(memory: Memory) -> None:
+def test_rebuilding_is_given_up_after_a_few_tries_and_the_log_is_unchanged(memory: Memory) -> None:
     before = memory.files.log.read_bytes()
     made: list[None] = []
 

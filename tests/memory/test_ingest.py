@@ -82,7 +82,7 @@ def test_reverts_are_bounded_by_number_and_time(repository: GitRepository) -> No
     assert found_reverts(repository, since_s=4_102_444_800) == []
 
 
-def test_a_folder_without_a_repository_is_an_error_that_fails_nobody(
+def test_a_folder_without_a_repository_is_an_error_that_raises_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
@@ -207,7 +207,7 @@ def test_a_report_of_any_other_kind_is_refused(tmp_path: Path) -> None:
     assert "cannot be read" in junit(tmp_path / "missing.xml").errors[0]
 
 
-def test_a_report_without_a_failure_gives_nothing_and_is_no_error(tmp_path: Path) -> None:
+def test_a_report_without_a_failure_gives_nothing_and_is_not_an_error(tmp_path: Path) -> None:
     found = junit(report(tmp_path, "<testsuite><testcase name='x'/></testsuite>"))
     assert (found.records, found.skipped, found.errors) == ([], 0, [])
 
@@ -283,7 +283,7 @@ def test_a_record_that_is_invalid_keeps_no_other_from_being_stored() -> None:
     assert translate_os_errors["errors"][0].startswith("bad: type is 'NO'")
 
 
-def test_a_memory_that_fails_is_told_and_fails_nobody() -> None:
+def test_a_memory_that_fails_is_reported_and_raises_nothing() -> None:
     shelf = Shelf()
     shelf.is_broken = True
     translate_os_errors = store(

@@ -78,7 +78,7 @@ def test_a_limit_says_whether_there_are_more(memory: Memory) -> None:
         ({"until": "later"}, "until is 'later'"),
     ],
 )
-def test_what_makes_no_sense_is_refused_by_name(memory: Memory, asked: Any, named: str) -> None:
+def test_what_is_invalid_is_refused_by_name(memory: Memory, asked: Any, named: str) -> None:
     with pytest.raises(Invalid, match=named):
         memory.list(**asked)
     with pytest.raises(Invalid, match=named):

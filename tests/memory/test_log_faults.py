@@ -85,7 +85,7 @@ def test_an_interrupt_in_the_moment_the_lock_is_taken_gives_it_back(tmp_path: Pa
         pass
 
 
-def test_writing_goes_on_when_the_disk_has_room_again(tmp_path: Path) -> None:
+def test_writing_continues_when_the_disk_has_room_again(tmp_path: Path) -> None:
     ours, theirs = children.context().Pipe(duplex=False)
     child = children.start(jobs.fill_up, tmp_path, 20_000, theirs)
     theirs.close()
@@ -162,7 +162,7 @@ def test_a_folder_that_cannot_be_flushed_after_a_swap_stops_appends(memory: Memo
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
-def test_a_disk_that_fails_under_the_flush_is_told(tmp_path: Path) -> None:
+def test_a_disk_that_fails_under_the_flush_is_reported(tmp_path: Path) -> None:
     program = f"""
 from perdure import Damaged, append_record
 for title in range(3):
@@ -183,7 +183,7 @@ for title in range(3):
     assert (tmp_path / "memory.failed").read_text().startswith("Input/output error at ")
 
 
-def test_a_lock_file_that_was_removed_is_made_anew(memory: Memory) -> None:
+def test_a_lock_file_that_was_removed_is_created_again(memory: Memory) -> None:
     memory.add(STORED)
     memory.files.lock.unlink()
     memory.add(OTHER)
@@ -192,7 +192,7 @@ def test_a_lock_file_that_was_removed_is_made_anew(memory: Memory) -> None:
         Log(memory.files, wait_s=0).append([])
 
 
-def test_a_rewrite_whose_lock_was_removed_leaves_the_log_as_it_is(memory: Memory) -> None:
+def test_a_rewrite_whose_lock_was_removed_leaves_the_log_unchanged(memory: Memory) -> None:
     memory.add({**STORED, "id": "a"})
     removed = armed("memory.draft.after", lambda: memory.files.lock.unlink(missing_ok=True))
     with removed, pytest.raises(Conflict, match="lock was removed"):
@@ -271,7 +271,7 @@ def test_a_folder_that_is_a_link_is_as_good_as_any(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["folder", "file"])
-def test_where_one_may_not_write_one_is_told_and_may_still_read(tmp_path: Path, what: str) -> None:
+def test_a_folder_that_cannot_be_written_is_reported_and_can_be_read(tmp_path: Path, what: str) -> None:
     append_record(tmp_path / "memory.jsonl", STORED)
     mode = {"folder": (0o555, 0o444), "file": (0o777, 0o444)}[what]
     if what == "folder":
@@ -337,7 +337,7 @@ def test_the_folder_of_a_memory_stays_the_same_when_the_process_moves(
     assert (tmp_path / "state" / "memory.jsonl").exists()
 
 
-def test_a_log_that_was_removed_is_made_anew(memory: Memory) -> None:
+def test_a_log_that_was_removed_is_created_again(memory: Memory) -> None:
     memory.add(STORED)
     shutil.rmtree(memory.files.log.parent)
     memory.add(OTHER)
@@ -345,7 +345,7 @@ def test_a_log_that_was_removed_is_made_anew(memory: Memory) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-def test_a_log_that_cannot_be_given_back_to_its_owner_is_not_rewritten(tmp_path: Path) -> None:
+def test_a_log_whose_owner_cannot_be_kept_is_not_rewritten(tmp_path: Path) -> None:
     append_record(tmp_path / "memory.jsonl", {**STORED, "id": "a"})
     for path, mode in ((tmp_path, 0o777), (tmp_path / "memory.jsonl", 0o666), (tmp_path / "memory.jsonl.lock", 0o666)):
         path.chmod(mode)

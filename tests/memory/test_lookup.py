@@ -57,7 +57,7 @@ def test_a_memory_without_a_log_finds_nothing_and_makes_nothing(tmp_path: Path) 
     assert not (tmp_path / "none" / "memory.jsonl").exists()
 
 
-def test_every_reason_is_told(memory: Memory) -> None:
+def test_every_reason_is_reported(memory: Memory) -> None:
     record = {"id": "a", "fingerprint": "f", "paths": ["src/a.py", "b"], "sha": "s", "pr_number": 7, "title": "Lock up"}
     put(memory, record, {"id": "other", "fingerprint": "x", "paths": ["c"], "title": "lock"})
     [match] = ask(memory, fingerprint="f", paths=["src"], sha="s", pr_number=7, text="LOCK")["matches"]
@@ -329,7 +329,7 @@ ODD = [
 
 
 @pytest.mark.parametrize("odd", ODD, ids=lambda odd: ascii(odd)[:40])
-def test_odd_records_stop_nobody(memory: Memory, odd: JsonObject) -> None:
+def test_odd_records_stop_no_query(memory: Memory, odd: JsonObject) -> None:
     put(memory, {"title": "findme", "fingerprint": "f", "paths": ["p/q"], **odd}, {"id": "good", "fingerprint": "f"})
     put(memory, {"title": "findme", "paths": ["p/q"], **odd})
     found = ids(ask(memory, fingerprint="f"))

@@ -136,7 +136,7 @@ def test_a_section_that_matches_nothing_any_more_is_removed(existing: str, expec
 
 
 @given(TEXTS)
-def test_a_text_without_sections_stays_as_it_is_when_they_are_removed(text: str) -> None:
+def test_a_text_without_sections_is_unchanged_when_they_are_removed(text: str) -> None:
     bare = apply_section(text, "")
     assert markers(bare) == []
     assert apply_section(bare, "") == bare
@@ -210,7 +210,7 @@ def test_the_host_is_the_one_of_the_ci_or_of_the_origin(
     assert (hosting.commit_url("a/b", "1234567") if hosting else None) == expected
 
 
-def test_a_section_tells_what_why_and_where() -> None:
+def test_a_section_reports_what_why_and_where() -> None:
     record = {
         "type": "incident",
         "severity": "high",

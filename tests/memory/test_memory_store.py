@@ -137,7 +137,7 @@ def test_appends_keep_order(log: Path) -> None:
     assert titles(log) == list(range(50))
 
 
-def test_no_file_is_no_record(log: Path) -> None:
+def test_a_missing_file_has_no_records(log: Path) -> None:
     assert read_records(log) == []
     assert list(iter_records(log)) == []
     assert not log.parent.exists()

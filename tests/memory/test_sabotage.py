@@ -98,7 +98,7 @@ def test_an_archive_that_may_not_be_read_is_not_taken_for_empty(memory: Memory, 
         os.seteuid(0)
 
 
-def test_a_link_that_leads_nowhere_is_no_archive(memory: Memory) -> None:
+def test_a_link_that_leads_nowhere_is_not_an_archive(memory: Memory) -> None:
     memory.add({"type": "fact", "title": "x"})
     memory.files.archive.mkdir()
     (memory.files.archive / "2001.jsonl").symlink_to("nowhere")
@@ -116,7 +116,7 @@ def test_one_line_with_an_old_arrival_ends_no_search_for_duplicates(memory: Memo
     assert not Memory(memory.files.log.parent).add({"type": "fact", "title": "same"})["added"]
 
 
-def test_a_line_that_is_nested_too_deeply_stops_nobody(memory: Memory) -> None:
+def test_a_line_that_is_nested_too_deeply_stops_nothing_else(memory: Memory) -> None:
     memory.add({"type": "fact", "title": "x"})
     deep = '{"id":"deep","type":"fact","timestamp":"2020-01-01","metadata":{"a":' + "[" * 400 + "]" * 400 + "}}"
     with memory.files.log.open("ab") as file:
@@ -127,7 +127,7 @@ def test_a_line_that_is_nested_too_deeply_stops_nobody(memory: Memory) -> None:
     assert memory.repair()["moved"] == 1
 
 
-def test_what_makes_no_sense_is_refused_by_a_sentence(memory: Memory) -> None:
+def test_what_is_invalid_is_refused_by_a_sentence(memory: Memory) -> None:
     odd: list[Any] = [None, [], "x"]
     for record in odd:
         with pytest.raises(Invalid, match="must be an object"):
@@ -189,7 +189,7 @@ def edit_in_place(path: Path, old: bytes, new: bytes) -> None:
 
 @pytest.mark.parametrize("with_index", [True, False])
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_record_that_claims_to_be_of_the_far_future_blocks_nobody(
+def test_a_record_that_claims_to_be_of_the_far_future_blocks_nothing_else(
     memory: Memory, with_index: bool, is_first: bool
 ) -> None:
     of_the_future = line_of({"id": "future", "type": "fact", "title": "same"}, now_ms() + 400 * WINDOW_MS)

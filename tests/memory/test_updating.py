@@ -130,7 +130,7 @@ def test_what_cannot_be_an_update_is_refused(memory: Memory, key: Any, changes: 
     assert not memory.files.log.exists()
 
 
-def test_what_is_superseded_is_no_duplicate(memory: Memory) -> None:
+def test_what_is_superseded_is_not_a_duplicate(memory: Memory) -> None:
     first = memory.add(FACT)["id"]
     memory.update(first, {"title": "Deploys are on Tuesdays"})
     assert memory.add(FACT)["added"]

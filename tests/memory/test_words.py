@@ -109,7 +109,7 @@ def make_old(memory: Memory) -> None:
     os.utime(memory.files.index, ns=(stamp, stamp))
 
 
-def test_the_index_of_an_older_version_is_made_anew_once_and_the_log_stays(memory: Memory) -> None:
+def test_the_index_of_an_older_version_is_rebuilt_once_and_the_log_stays(memory: Memory) -> None:
     expected = answers(memory)
     log = memory.files.log.read_bytes()
     make_old(memory)

@@ -80,7 +80,7 @@ async def start(world: World) -> Flow[..., list[str]]:
         (not_at_all, "g1.0/a#0"),
     ],
 )
-async def test_of_all_steps_that_are_not_asked_for_the_first_is_named_and_a_fork_before_it_goes_on(
+async def test_of_all_steps_that_are_not_asked_for_the_first_is_named_and_a_fork_before_it_continues(
     world: World, code: Code, step: str
 ) -> None:
     flow = await start(world)
@@ -101,7 +101,7 @@ async def test_of_all_steps_that_are_not_asked_for_the_first_is_named_and_a_fork
     assert ran.state.termination is None or ran.state.termination.reason == "done"
 
 
-async def test_what_is_open_before_the_first_step_that_differs_is_done_anew_in_the_fork(world: World) -> None:
+async def test_what_is_open_before_the_first_step_that_differs_is_done_again_in_the_fork(world: World) -> None:
     flow = await start(world)
     flow.fn = two_changed
     with pytest.raises(ChangedFlow) as refused:

@@ -15,7 +15,7 @@ async def test_the_text_is_split_into_one_call() -> None:
     assert decided.actions == [ToolCall("command.1", "command", "exec", {"argv": ["echo", "a b", "c"]}, "once")]
 
 
-async def test_a_shell_gets_the_text_as_it_is() -> None:
+async def test_a_shell_gets_the_text_unchanged() -> None:
     decided = await History(CommandMind("echo 'a | wc", shell=True)).step()
     assert decided.actions[0] == ToolCall(
         "command.1", "command", "exec", {"argv": ["echo 'a | wc"], "shell": True}, "once"

@@ -130,7 +130,7 @@ async def test_a_failed_step_raises_and_may_be_caught(world: World) -> None:
     assert CALLS["fail"] == 3
 
 
-async def test_a_failed_step_that_nobody_catches_ends_the_goal_failed(world: World) -> None:
+async def test_a_failed_step_that_is_not_caught_ends_the_goal_failed(world: World) -> None:
     async def fails(goal: Goal) -> None:
         await goal.step(fail, "no luck")
 
@@ -628,7 +628,7 @@ async def test_changed_code_is_refused_and_nothing_is_appended(
     assert CALLS == {"double": 1, "add": 1}
 
 
-async def test_a_long_sleep_gives_the_goal_back_and_goes_on_when_it_is_due(world: World) -> None:
+async def test_a_long_sleep_releases_the_goal_and_continues_when_it_is_due(world: World) -> None:
     async def sleeper(goal: Goal) -> int:
         await goal.sleep(3600)
         return int(await goal.step(double, 4))

@@ -80,7 +80,7 @@ async def _waits() -> None:
 
 
 @pytest.mark.parametrize("what", BAD)
-async def test_what_makes_no_sense_is_invalid_and_not_recorded(world: World, what: str) -> None:
+async def test_what_is_invalid_is_invalid_and_not_recorded(world: World, what: str) -> None:
     call, said = BAD[what]
 
     async def asks(goal: Any) -> str:
@@ -124,7 +124,7 @@ async def named(*, goal: Any) -> None:
         (named, "takes none"),
     ],
 )
-def test_a_function_that_cannot_be_a_flow_is_told_where_it_is_and_what_is_wrong(fn: Any, said: str) -> None:
+def test_a_function_that_cannot_be_a_flow_is_reported_with_its_place_and_problem(fn: Any, said: str) -> None:
     with pytest.raises(Invalid) as refused:
         flow(fn)
     place = f"{fn.__name__} ({shown(__file__)}, line {inspect.getsourcelines(fn)[1]})"
@@ -148,6 +148,6 @@ def test_the_decorator_may_be_called() -> None:
     ("path", "meant"),
     [("fl.py:ok", "fl:ok"), ("./fl.py:ok", "fl:ok"), ("sub/fl.py:ok", "sub.fl:ok"), (".fl:ok", "fl:ok")],
 )
-def test_the_path_of_a_file_is_no_module_and_what_was_meant_is_said(path: str, meant: str) -> None:
+def test_the_path_of_a_file_is_not_a_module_and_what_was_meant_is_said(path: str, meant: str) -> None:
     with pytest.raises(Invalid, match=f"did you mean {meant}[?]"):
         find_flow(path)

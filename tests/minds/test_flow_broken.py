@@ -45,7 +45,7 @@ def send() -> Any:
 
 
 @pytest.mark.parametrize(("verdict", "value", "calls"), [("skip", {"sent": 0}, 1), ("retry", {"sent": 1}, 2)])
-async def test_a_once_step_that_we_could_not_record_waits_for_a_person_and_the_flow_goes_on(
+async def test_a_once_step_that_we_could_not_record_waits_for_a_person_and_the_flow_continues(
     world: World, verdict: str, value: dict[str, int], calls: int
 ) -> None:
     async def sends(goal: Goal) -> Any:

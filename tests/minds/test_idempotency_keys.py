@@ -92,7 +92,7 @@ async def test_a_step_that_is_run_again_after_a_crash_has_the_same_key(world: Wo
     assert [wanted] * (1 + point.endswith("after")) == KEYS
 
 
-async def test_a_check_knows_the_key_of_the_step_that_it_asks_about_and_nobody_after_it(world: World) -> None:
+async def test_a_check_knows_the_key_of_the_step_that_it_asks_about_and_no_later_step(world: World) -> None:
     async def one(goal: Goal) -> str:
         return str(await goal.options(check=did_it_happen).step(on_a_thread))
 

@@ -106,7 +106,7 @@ async def test_a_pause_may_last_until_a_moment() -> None:
     assert decided.actions == [Wait("a.1", "a", until="2030-01-01T00:00:00.000000Z")]
 
 
-async def test_a_finished_plan_tells_how_each_step_ended() -> None:
+async def test_a_finished_plan_reports_how_each_step_ended() -> None:
     history = goal("id: a, exec: x", "id: b, exec: x, needs: [a], if: {step: a, is: failed}")
     await history.step()
     history.succeed("a.1")
@@ -222,7 +222,7 @@ async def test_a_step_that_asks_for_a_skipped_one_does_not_start_in_a_goal_that_
     assert statuses(await ended(history))["otherwise"] == "skipped"
 
 
-async def test_a_question_that_nobody_needs_does_not_keep_a_failed_goal_from_ending() -> None:
+async def test_a_question_that_no_step_needs_does_not_keep_a_failed_goal_from_ending() -> None:
     history = goal("id: a, exec: x", "id: b, ask: {question: q}", "id: c, wait: 1d")
     await history.step()
     history.fail("a.1")
@@ -258,7 +258,7 @@ async def test_a_failed_step_is_tried_again_after_its_pause() -> None:
     assert decided.actions == [ToolCall("a.2", "a", "exec", {"argv": ["x"]}, "once", attempt=2)]
 
 
-async def test_a_step_fails_for_good_after_its_last_try() -> None:
+async def test_a_step_fails_permanently_after_its_last_try() -> None:
     history = goal("id: a, exec: x, retry: {attempts: 2}")
     await history.step()
     history.fail("a.1")

@@ -231,7 +231,7 @@ def test_the_goal_may_be_a_word_that_other_yaml_takes_for_a_boolean() -> None:
         ("- id: a\n\texec: x", "4: A tab cannot indent in YAML; use spaces."),
     ],
 )
-def test_a_step_that_makes_no_sense_is_refused_with_its_line(steps: str, error: str) -> None:
+def test_a_step_that_is_invalid_is_refused_with_its_line(steps: str, error: str) -> None:
     line, _, sentence = error.partition(": ") if error[0].isdigit() else ("", "", error)
     found = refused(plan(steps))[0]
     assert found.startswith(f"p.yaml:{line}")

@@ -263,7 +263,7 @@ async def test_a_flow_that_ran_a_compensation_is_not_retried(
     assert OUT.tried["pay"] == 1
 
 
-async def test_a_step_that_a_sibling_began_after_the_failure_is_no_compensation(world: World) -> None:
+async def test_a_step_that_a_sibling_began_after_the_failure_is_not_a_compensation(world: World) -> None:
     OUT.fails["pay"] = 1
 
     async def two(goal: Goal) -> str:

@@ -245,7 +245,7 @@ async def test_a_retried_goal_has_the_whole_policy_again(world: World) -> None:
         (1.5, "expected a number of attempts"),
     ],
 )
-def test_a_policy_that_makes_no_sense_is_invalid(given_: Any, said: str) -> None:
+def test_a_policy_that_is_invalid_is_invalid(given_: Any, said: str) -> None:
     with pytest.raises(Invalid, match=said):
         retry_of(given_)
 

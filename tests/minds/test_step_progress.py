@@ -55,7 +55,7 @@ async def test_a_step_on_a_thread_reports_too(world: World, seen: list[tuple[str
     assert seen == [("/work#0.1", "almost")]
 
 
-async def test_nobody_has_to_listen(world: World) -> None:
+async def test_a_listener_is_optional(world: World) -> None:
     async def one(goal: Goal) -> str:
         return await goal.step(report_here)
 
@@ -99,7 +99,7 @@ async def in_bursts(feed: ProgressFeed, count: int) -> None:
     feed.report("b.1", "other")
 
 
-async def test_only_the_newest_value_of_each_call_is_kept_until_it_is_told() -> None:
+async def test_only_the_newest_value_of_each_call_is_kept_until_it_is_reported() -> None:
     seen: list[CallProgress] = []
     feed = ProgressFeed("g", asyncio.get_running_loop())
     feed.listen(seen.append)

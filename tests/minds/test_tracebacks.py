@@ -259,7 +259,7 @@ def test_no_class_can_keep_its_failure_from_being_recorded(says: Callable[[], An
 
 
 @given(st.lists(_ANY_JSON, max_size=4), _ANY_TEXT, st.integers(0, 20_000))
-def test_any_arguments_are_recorded_as_they_are_or_not_at_all(args: list[Any], text: str, times: int) -> None:
+def test_any_arguments_are_recorded_unchanged_or_not_at_all(args: list[Any], text: str, times: int) -> None:
     failure = failure_of(raised(lambda: _raise(ValueError(*args, text * times))), "here")
     _, payload = encode(ToolOutput("a.1", ok=False, error=failure))
     assert orjson.loads(payload)["error"].get("args") == failure.args
@@ -268,7 +268,7 @@ def test_any_arguments_are_recorded_as_they_are_or_not_at_all(args: list[Any], t
 
 
 @given(st.dictionaries(_ANY_TEXT | st.integers(), _ANY_JSON, max_size=6), st.integers(0, 20_000))
-def test_any_attributes_are_recorded_as_they_are_or_left_out(given_: dict[Any, Any], times: int) -> None:
+def test_any_attributes_are_recorded_unchanged_or_left_out(given_: dict[Any, Any], times: int) -> None:
     error = ValueError("a")
     vars(error).update(given_, much="m" * times)
     failure = failure_of(raised(lambda: _raise(error)), "here")

@@ -85,7 +85,7 @@ def test_an_existing_file_is_not_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "backup.tar.gz").read_text() == "mine"
 
 
-def test_missing_folders_are_no_error(tmp_path: Path) -> None:
+def test_missing_folders_are_not_an_error(tmp_path: Path) -> None:
     (tmp_path / "dump").write_bytes(b"x")
     manifest = write_archive(
         tmp_path / "a",
@@ -183,7 +183,7 @@ def test_two_spellings_of_one_file_are_refused(tmp_path: Path) -> None:
     "manifest",
     [b"", b"{", b"[]", b"null", b'{"format": 1}', b'{"format": 1, "entries": [{"x": 1}]}', b"\xff\xfe"],
 )
-def test_a_manifest_that_makes_no_sense_is_refused(tmp_path: Path, manifest: bytes) -> None:
+def test_a_manifest_that_is_invalid_is_refused(tmp_path: Path, manifest: bytes) -> None:
     archive = tmp_path / "odd.tar.gz"
     rewrite(archive, [(DATABASE, b"x"), (MANIFEST, manifest)])
     with pytest.raises(Damaged):
@@ -197,7 +197,7 @@ def test_a_newer_format_is_named(tmp_path: Path) -> None:
         unpack_archive(archive, places(tmp_path))
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "dump").write_text("")
     with pytest.raises(Denied):

@@ -31,7 +31,7 @@ def test_deleting_a_project_removes_all_its_rows(sql: PlainSql) -> None:
     assert not any(contents(sql, "one").values())
 
 
-def test_deleting_a_project_leaves_every_row_of_another_as_it_was(sql: PlainSql) -> None:
+def test_deleting_a_project_leaves_every_row_of_another_unchanged(sql: PlainSql) -> None:
     fill(sql, "one", "two")
     before = contents(sql, "two")
     sql.run(DELETE_ONE)

@@ -427,7 +427,7 @@ async def test_many_that_open_a_new_database_at_once_migrate_it_once(database_ur
     await asyncio.gather(*[client.close() for client in clients])
 
 
-async def test_an_unmigrated_database_is_told_when_it_is_used(database_url: str) -> None:
+async def test_an_unmigrated_database_is_reported_when_it_is_used(database_url: str) -> None:
     async with await DatabaseClient.create(database_url, migrate=False) as db:
         with pytest.raises(Exception, match="projects") as failure:
             await db.read(lambda tx: tx.execute("SELECT * FROM projects"))

@@ -179,7 +179,7 @@ async def test_an_archive_with_a_damaged_database_changes_nothing(tmp_path: Path
     assert await content(settings) == (["mine"], ["mine"], "mine")
 
 
-async def test_a_backup_that_is_not_there_or_is_none_is_told(tmp_path: Path) -> None:
+async def test_a_backup_that_is_not_there_or_is_none_gets_a_conflict(tmp_path: Path) -> None:
     settings = settings_of(tmp_path / "new")
     with pytest.raises(NotFound):
         await restore_backup(settings, tmp_path / "nothing", replace=False)

@@ -37,7 +37,7 @@ def postgres_tools(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) ->
     return postgres
 
 
-async def test_nobody_makes_an_empty_database_while_a_restore_is_unfinished(archive: Path, tmp_path: Path) -> None:
+async def test_no_process_makes_an_empty_database_while_a_restore_is_unfinished(archive: Path, tmp_path: Path) -> None:
     settings = settings_of(tmp_path / "home")
     await fill(settings, "old")
     children.run_until("store.restore.swap.between", restore_home, settings.home, archive)
@@ -46,7 +46,7 @@ async def test_nobody_makes_an_empty_database_while_a_restore_is_unfinished(arch
     assert await content(settings) == (["new"], ["new"], "new")
 
 
-async def test_a_restore_that_goes_on_replaces_nothing_that_was_moved_aside(archive: Path, tmp_path: Path) -> None:
+async def test_a_restore_that_continues_replaces_nothing_that_was_moved_aside(archive: Path, tmp_path: Path) -> None:
     settings = settings_of(tmp_path / "home")
     await fill(settings, "old")
     children.run_until("store.restore.swap.between", restore_home, settings.home, archive)

@@ -214,7 +214,7 @@ async def test_a_day_passes_at_once_and_the_answer_is_taken(p: TemporaryHome) ->
     assert p.clock.now == START + timedelta(days=1)
 
 
-async def test_a_question_that_nobody_answers_times_out_in_the_same_advance(p: TemporaryHome) -> None:
+async def test_a_question_that_is_not_answered_times_out_in_the_same_advance(p: TemporaryHome) -> None:
     handle = await p.goals.start(reminding, "A-1")
     await p.clock.advance(3 * DAY_S)
     assert (await handle.result(timeout_s=5)).value == "given up"
@@ -400,7 +400,7 @@ async def test_a_run_that_parks_is_resumed_when_it_is_due(p: TemporaryHome) -> N
     assert (await p.goals.options(key="a").run(ticking, 1, DAY_S)).value == ["tick 0"]
 
 
-async def test_a_flow_tells_the_time_of_the_clock(p: TemporaryHome) -> None:
+async def test_a_flow_reports_the_time_of_the_clock(p: TemporaryHome) -> None:
     handle = await p.goals.start(telling_time)
     await p.clock.advance(DAY_S)
     assert (await handle.result(timeout_s=5)).value == [START, START + timedelta(days=1)]
@@ -566,7 +566,7 @@ async def begun(name: str) -> None:
     await until(lambda: name in GATES)
 
 
-async def test_after_a_crash_the_goal_goes_on_where_it_was(p: TemporaryHome) -> None:
+async def test_after_a_crash_the_goal_continues_where_it_was(p: TemporaryHome) -> None:
     handle = await p.goals.options(key="k").start(blocking)
     await begun("gate")
     p.replace(blocked, note)

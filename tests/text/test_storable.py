@@ -11,7 +11,7 @@ ANY_TEXT = st.text(st.characters(exclude_categories=()))
 
 
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])))
-def test_unicode_text_without_nul_is_returned_as_it_is(text: str) -> None:
+def test_unicode_text_without_nul_is_returned_unchanged(text: str) -> None:
     assert require_storable(text, "The title") == text
     assert place_of_flaw(text) == -1
 

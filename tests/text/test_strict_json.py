@@ -110,7 +110,7 @@ def test_a_mistake_is_named_with_its_place(text: str, message: str) -> None:
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"{]", b"\xff", b'{"a": 1,}', b"'a'", b"[1] [2]", b"\xef\xbb\xbf1"])
-def test_what_is_not_json_is_told_apart_from_values_that_cannot_be_stored(text: bytes) -> None:
+def test_what_is_not_json_is_distinguished_from_values_that_cannot_be_stored(text: bytes) -> None:
     with pytest.raises(NotJson, match="^The body is not JSON: "):
         parse(text)
 

@@ -23,7 +23,7 @@ async def stdout(tool: ExecTool, workdir: Path, arguments: dict[str, Any], **mor
     return str(outcome.output["stdout"])
 
 
-async def test_a_program_tells_what_it_wrote_and_how_it_ended(tool: ExecTool, workdir: Path) -> None:
+async def test_a_program_reports_what_it_wrote_and_how_it_ended(tool: ExecTool, workdir: Path) -> None:
     outcome = await tool.run(call(workdir, shell("echo out; echo err >&2")))
     assert outcome.ok
     assert outcome.call_id == CALL
@@ -80,7 +80,7 @@ async def test_a_program_may_have_an_odd_name(tool: ExecTool, workdir: Path, nam
     assert await stdout(tool, workdir, {"argv": [f"./{name}", "x"]}) == "ran x\n"
 
 
-async def test_arguments_reach_the_program_as_they_are(tool: ExecTool, workdir: Path) -> None:
+async def test_arguments_reach_the_program_unchanged(tool: ExecTool, workdir: Path) -> None:
     odd = ["", " ", "a b", "'", '"', "$HOME", "`id`", "*", "-n", "\n", "é\\", ";"]
     program = "import json, sys; print(json.dumps(sys.argv[1:]))"
     arguments = python(program)
@@ -209,7 +209,9 @@ async def test_more_than_the_system_takes_is_a_clear_failure(tool: ExecTool, wor
 
 
 @pytest.mark.parametrize("call_id", ["a\0b", "\ud800"])
-async def test_a_call_whose_name_no_program_can_be_told_is_invalid(tool: ExecTool, workdir: Path, call_id: str) -> None:
+async def test_a_call_whose_name_cannot_be_passed_to_a_program_is_invalid(
+    tool: ExecTool, workdir: Path, call_id: str
+) -> None:
     assert code_of(await tool.run(call(workdir, shell("true"), call_id=call_id))) == "invalid"
     await tool.reap(GOAL, call_id)
 

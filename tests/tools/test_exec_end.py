@@ -162,7 +162,7 @@ async def test_cancelling_twice_does_not_wait_for_a_tidy_end(run_dir: Path, work
 
 
 @pytest.mark.parametrize("has_pidfd", [True, False])
-async def test_the_end_of_a_child_is_told(has_pidfd: bool) -> None:
+async def test_the_end_of_a_child_is_reported(has_pidfd: bool) -> None:
     process = subprocess.Popen(["sh", "-c", "read x; exit 3"], stdin=subprocess.PIPE)  # noqa: ASYNC220 (as exec does)
     reaped = ChildWatcher(process, pidfd_of(process.pid) if has_pidfd else None)
     assert reaped.exit_code is None

@@ -13,13 +13,13 @@ from tests.tools.calls import CALL, GOAL, HOME_ID, LONG_S, call, exec_tool, is_r
 
 
 @pytest.mark.parametrize("pid", ["9999999999", "1", "0", "-5", "true", "2.5", '"7"'])
-def test_a_number_that_no_process_has_names_nobody(tmp_path: Path, pid: str) -> None:
+def test_a_number_that_no_process_has_names_no_process(tmp_path: Path, pid: str) -> None:
     note = tmp_path / "call.json"
     note.write_text(f'{{"pid": {pid}, "started": "1", "boot_id": "b"}}')
     assert read_note(note) is None
 
 
-def test_a_folder_is_no_note(tmp_path: Path) -> None:
+def test_a_folder_is_not_a_note(tmp_path: Path) -> None:
     assert read_note(tmp_path) is None
 
 
@@ -67,7 +67,7 @@ async def test_what_another_home_has_noted_is_left_alone_and_named(
 
 
 @FOREIGN
-async def test_a_note_of_another_home_whose_process_is_gone_is_in_nobodys_way(
+async def test_a_note_of_another_home_whose_process_is_gone_is_in_the_way_of_no_process(
     run_dir: Path, running: asyncio.subprocess.Process, make: Callable[[Path, ProcessIdentity], Note]
 ) -> None:
     write_note(note_path(run_dir, GOAL, CALL), make(run_dir, known(running.pid)))
@@ -76,6 +76,6 @@ async def test_a_note_of_another_home_whose_process_is_gone_is_in_nobodys_way(
     await exec_tool(run_dir).reap(GOAL, CALL)
 
 
-async def test_a_program_is_told_which_home_it_runs_for(run_dir: Path, workdir: Path) -> None:
+async def test_a_program_is_passed_which_home_it_runs_for(run_dir: Path, workdir: Path) -> None:
     outcome = await exec_tool(run_dir).run(call(workdir, shell("echo $PERDURE_HOME_ID")))
     assert outcome.output["stdout"] == f"{HOME_ID}\n"

@@ -121,7 +121,7 @@ async def test_a_bot_whose_files_cannot_be_read_any_more_is_not_as_it_was_seen(t
     assert await deleted(there, "*") == 200
 
 
-async def test_a_bot_that_was_built_anew_under_the_same_slug_is_another(there: Served) -> None:
+async def test_a_bot_that_was_built_again_under_the_same_slug_is_another(there: Served) -> None:
     await built(there.client)
     before = await etag(there)
     await there.client.bots.delete("ada", version=1)

@@ -76,7 +76,7 @@ async def test_a_bot_is_made_over_rest(known: httpx.AsyncClient) -> None:
     assert (await known.delete(new)).status_code == 404
 
 
-async def test_a_stale_if_match_is_refused_with_what_is_there(known: httpx.AsyncClient) -> None:
+async def test_a_stale_if_match_is_refused_with_the_present_state(known: httpx.AsyncClient) -> None:
     session = await begun(known)
     here = f"{SESSIONS}/{session['session_id']}"
     etag = (await known.get(here)).headers["etag"]
@@ -223,7 +223,7 @@ async def test_a_frame_that_is_sent_again_on_a_new_socket_is_done_once(server: R
     ],
     ids=lambda frame: repr(frame)[:40],
 )
-async def test_a_frame_that_makes_no_sense_leaves_the_socket_usable(
+async def test_a_frame_that_is_invalid_leaves_the_socket_usable(
     server: Running, token: str, frame: str | bytes
 ) -> None:
     async with opened(server, token, f"/ws/builder/{uuid4()}") as socket:
@@ -355,7 +355,7 @@ async def test_a_draft_is_deleted_only_as_it_was_seen(known: httpx.AsyncClient) 
     assert (await known.delete(here, headers={"If-Match": '"2"'})).status_code == 404
 
 
-async def test_a_page_of_drafts_goes_on_after_its_last_one_was_changed_or_deleted(known: httpx.AsyncClient) -> None:
+async def test_a_page_of_drafts_continues_after_its_last_one_was_changed_or_deleted(known: httpx.AsyncClient) -> None:
     ids = [(await begun(known))["session_id"] for _ in range(4)][::-1]
     for change in ("answer", "delete"):
         page = (await known.get("/api/v1/builder/drafts?limit=2")).json()
@@ -369,7 +369,7 @@ async def test_a_page_of_drafts_goes_on_after_its_last_one_was_changed_or_delete
         assert {each["session_id"] for each in rest["data"]} >= set(ids[2:]) - {last}
 
 
-async def test_a_session_that_has_made_its_bot_tells_so_to_whoever_deletes_or_builds_it_again(
+async def test_a_session_that_has_made_its_bot_reports_so_to_a_client_that_deletes_or_builds_it_again(
     known: httpx.AsyncClient,
 ) -> None:
     session = await begun(known)
@@ -386,7 +386,7 @@ async def test_a_session_that_has_made_its_bot_tells_so_to_whoever_deletes_or_bu
     await known.delete(f"/api/v1/bots/{made['bot_slug']}")
 
 
-async def test_a_socket_on_a_session_that_has_made_its_bot_is_told_so_on_connect(
+async def test_a_socket_on_a_session_that_has_made_its_bot_is_notified_on_connect(
     known: httpx.AsyncClient, client: Client, server: Running, token: str
 ) -> None:
     session_id = await ready_session(client)
@@ -402,7 +402,7 @@ async def test_a_socket_on_a_session_that_has_made_its_bot_is_told_so_on_connect
 
 
 @pytest.mark.parametrize("session_id", ["x", NOBODY, NOBODY.replace("-", ""), f"{{{NOBODY}}}", f"urn:uuid:{NOBODY}"])
-async def test_a_session_that_is_not_there_is_404_whatever_it_is_told(
+async def test_a_session_that_does_not_exist_is_404_whatever_is_sent(
     known: httpx.AsyncClient, server: Running, token: str, session_id: str
 ) -> None:
     here = f"{SESSIONS}/{session_id}"

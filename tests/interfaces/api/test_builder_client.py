@@ -30,7 +30,7 @@ async def test_an_interview_by_requests_ends_with_a_bot(there: Served) -> None:
         await builder.get(session["session_id"])
 
 
-async def test_an_answer_to_what_was_not_seen_is_a_conflict_with_what_is_there(there: Served) -> None:
+async def test_an_answer_to_what_was_not_seen_is_a_conflict_with_the_present_state(there: Served) -> None:
     builder = there.client.builder
     session = await builder.start(ASKING)
     after = await builder.answer(session["session_id"], FIRST, revision=1)
@@ -104,7 +104,7 @@ async def test_an_interview_by_chat_ends_with_a_bot(there: Served) -> None:
     assert (await there.client.bots.get(result["bot_slug"]))["version"] == 1
 
 
-async def test_a_chat_that_breaks_off_goes_on_where_it_was(there: Served) -> None:
+async def test_a_chat_that_breaks_off_continues_where_it_was(there: Served) -> None:
     session_id = str(uuid.uuid4())
     async with there.client.builder.chat(session_id) as chat:
         await chat.start(ASKING)
@@ -114,7 +114,7 @@ async def test_a_chat_that_breaks_off_goes_on_where_it_was(there: Served) -> Non
         assert chat.revision == 2
 
 
-async def test_of_two_who_answer_one_turn_one_is_told_of_the_other(there: Served) -> None:
+async def test_of_two_who_answer_one_turn_one_learns_of_the_other(there: Served) -> None:
     session_id = (await there.client.builder.start(ASKING))["session_id"]
     chats = there.client.builder
     async with chats.chat(session_id) as one, chats.chat(session_id) as two:
@@ -159,7 +159,7 @@ async def test_a_chat_whose_server_ends_says_so_and_the_draft_is_kept(tmp_path: 
         assert (await found.client.builder.get(session_id))["turn"] == turn
 
 
-async def test_a_session_that_was_answered_to_its_end_can_be_built_by_somebody_else(there: Served) -> None:
+async def test_a_session_that_was_answered_to_its_end_can_be_built_by_another_process(there: Served) -> None:
     session_id = await ready(there.client)
     async with there.client.builder.chat(session_id) as chat:
         assert (await chat.resume())["action"] == "ready_to_assemble"

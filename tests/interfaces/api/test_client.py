@@ -207,7 +207,7 @@ async def test_an_answer_that_no_server_of_ours_gives_is_unavailable(body: bytes
                 pass
 
 
-async def test_what_cannot_be_sent_over_a_chat_is_invalid_and_the_chat_goes_on(there: Served) -> None:
+async def test_what_cannot_be_sent_over_a_chat_is_invalid_and_the_chat_continues(there: Served) -> None:
     async with there.client.builder.chat(str(uuid.uuid4())) as chat:
         turn = await chat.start(ASKING)
         for wrong in ({"free_text": HALF}, math.nan, {"x": object()}, b"x", {1, 2}):

@@ -65,7 +65,7 @@ async def test_connections_that_have_said_nothing_go_before_a_client_with_the_to
         writer.transport.abort()
 
 
-async def test_when_all_have_shown_the_token_another_one_is_told_to_come_later(small: Running) -> None:
+async def test_when_all_have_shown_the_token_another_one_is_asked_to_come_later(small: Running) -> None:
     held = [await answered(small, is_known=True) for _ in range(MOST)]
     head, _, body = (await rest(await connected(small, b""))).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 503 ")

@@ -25,7 +25,7 @@ async def test_every_socket_of_many_gets_its_replies_and_costs_little(tmp_path: 
 
 
 @pytest.mark.torture
-async def test_those_who_stop_reading_cost_little_and_hold_up_nobody(tmp_path: Path) -> None:
+async def test_those_who_stop_reading_cost_little_and_do_not_delay_others(tmp_path: Path) -> None:
     deaf = SOCKETS // 25
     with server.served(tmp_path) as served:
         found = await server.beside_deaf(served, readers=deaf * 5, deaf=deaf, round_s=1)

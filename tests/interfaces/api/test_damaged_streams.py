@@ -44,7 +44,7 @@ async def test_a_browser_that_reconnects_to_the_stream_of_a_damaged_goal_is_stop
     assert (answer.status_code, answer.json()["code"]) == (500, "damaged")
 
 
-async def test_a_client_that_follows_a_damaged_goal_is_told_so_and_does_not_reconnect(
+async def test_a_client_that_follows_a_damaged_goal_is_notified_and_does_not_reconnect(
     there: Served, damaged: str
 ) -> None:
     with pytest.raises(Damaged):

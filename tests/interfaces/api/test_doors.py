@@ -157,7 +157,7 @@ async def let_in(server: Running) -> httpx.Cookies:
         return browser.cookies
 
 
-async def test_a_browser_without_a_cookie_is_told_how_to_come_in(http: httpx.AsyncClient) -> None:
+async def test_a_browser_without_a_cookie_learns_how_to_come_in(http: httpx.AsyncClient) -> None:
     refused = await http.get("/")
     assert refused.status_code == 401
     assert "a browser logs in with the URL that `perdure token url` prints" in refused.json()["detail"]
@@ -230,7 +230,7 @@ async def test_a_form_of_another_site_changes_nothing(
     assert await server.surface.p.goals.list() == []
 
 
-async def test_nothing_is_read_from_somebody_who_has_shown_nothing(server: Running) -> None:
+async def test_nothing_is_read_from_a_client_without_credentials(server: Running) -> None:
     for path in sorted(OPEN_PATHS):
         assert await ask(server, "POST", path, []) == 401
 
@@ -296,7 +296,7 @@ def test_a_token_that_cannot_be_read_is_denied(tmp_path: Path) -> None:
         read_token(tmp_path)
 
 
-def test_a_link_that_leads_nowhere_opens_no_door_and_is_told(tmp_path: Path) -> None:
+def test_a_link_that_leads_nowhere_opens_no_door_and_is_reported(tmp_path: Path) -> None:
     (tmp_path / TOKEN_FILE).symlink_to(tmp_path / "gone")
     with pytest.raises(Damaged, match="rotate"):
         read_token(tmp_path)
@@ -327,7 +327,7 @@ def test_a_code_is_good_for_ten_minutes(tmp_path: Path) -> None:
     assert not spend_code(tmp_path, "ü\ud800", read_token(tmp_path))
 
 
-async def test_who_forgets_the_word_bearer_is_told(http: httpx.AsyncClient, token: str) -> None:
+async def test_who_forgets_the_word_bearer_is_reported(http: httpx.AsyncClient, token: str) -> None:
     for scheme in ("", "token ", "Basic "):
         answer = await http.get("/api/v1/goals", headers={"Authorization": f"{scheme}{token}"})
         assert answer.status_code == 401
@@ -382,7 +382,7 @@ async def test_head_uses_up_no_code(server: Running, http: httpx.AsyncClient) ->
     assert (await http.get(url)).status_code == 303
 
 
-async def test_a_home_that_was_moved_away_is_not_made_anew(server: Running, known: httpx.AsyncClient) -> None:
+async def test_a_home_that_was_moved_away_is_not_created_again(server: Running, known: httpx.AsyncClient) -> None:
     home = server.surface.p.settings.home
     home.rename(home.with_name("moved"))
     assert (await known.get("/api/v1/goals")).status_code == 401

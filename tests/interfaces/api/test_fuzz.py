@@ -174,7 +174,7 @@ def test_a_body_that_is_no_value_of_ours_is_refused(reached: Reached, path: str,
     ],
     ids=lambda query: query[:30],
 )
-def test_a_query_that_makes_no_sense_is_refused_or_left_alone(reached: Reached, query: str) -> None:
+def test_a_query_that_is_invalid_is_refused_or_left_alone(reached: Reached, query: str) -> None:
     assert knock(reached, f"GET /api/v1/goals?{query}", b"") < 500
 
 

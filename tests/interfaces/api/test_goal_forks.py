@@ -56,9 +56,7 @@ async def test_a_fork_before_a_step_that_may_have_happened_is_409_until_it_is_wa
 @pytest.mark.parametrize(
     "body", [{}, {"at": 1, "before": "sure"}, {"before": ""}, {"at": 1, "repeat": "sure"}], ids=str
 )
-async def test_a_fork_that_makes_no_sense_is_422(
-    client: Client, known: httpx.AsyncClient, body: dict[str, Any]
-) -> None:
+async def test_a_fork_that_is_invalid_is_422(client: Client, known: httpx.AsyncClient, body: dict[str, Any]) -> None:
     goal = await client.goals.create(plan=ASKS)
     await waiting(client, goal["id"])
     assert (await known.post(f"/api/v1/goals/{goal['id']}/fork", json=body)).status_code == 422

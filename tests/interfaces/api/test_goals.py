@@ -98,7 +98,7 @@ async def test_a_goal_has_the_tags_that_it_was_started_with(client: Client) -> N
             await client.goals.create(command="true", tags=wrong)
 
 
-async def test_an_answer_lets_a_goal_of_the_server_go_on_by_itself(client: Client) -> None:
+async def test_an_answer_lets_a_goal_of_the_server_continue_by_itself(client: Client) -> None:
     goal = await client.goals.create(plan=ASKS)
     assert (await waiting(client, goal["id"]))["waiting_for"] == "person"
     (asked,) = [each for each in await client.goals.approvals() if each["goal_id"] == goal["id"]]
@@ -118,7 +118,7 @@ async def test_an_answer_lets_a_goal_of_the_server_go_on_by_itself(client: Clien
     assert [event["type"] for event in events].count("decision") == 1
 
 
-async def test_a_signal_is_told_once_and_a_cancelled_goal_has_ended(client: Client) -> None:
+async def test_a_signal_is_reported_once_and_a_cancelled_goal_has_ended(client: Client) -> None:
     goal = await client.goals.create(plan=WAITS)
     await waiting(client, goal["id"])
     for _ in range(2):
@@ -191,7 +191,7 @@ BAD: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("body", BAD, ids=str)
-async def test_what_makes_no_sense_is_refused_and_nothing_is_started(
+async def test_what_is_invalid_is_refused_and_nothing_is_started(
     known: httpx.AsyncClient, home: Perdure, body: dict[str, Any]
 ) -> None:
     before = [goal.id for goal in await home.goals.list(limit=500)]
@@ -281,7 +281,7 @@ async def test_every_answer_about_a_goal_that_has_ended_says_what_came_of_it(
     assert await client.goals.resume(done["id"]) == as_goal(done)
 
 
-async def test_an_answer_that_is_told_again_says_what_came_of_it(client: Client) -> None:
+async def test_an_answer_that_is_reported_again_says_what_came_of_it(client: Client) -> None:
     goal = await client.goals.create(plan=ASKS)
     await waiting(client, goal["id"])
     key = f"told-{goal['id']}"
@@ -291,13 +291,13 @@ async def test_an_answer_that_is_told_again_says_what_came_of_it(client: Client)
     assert await client.goals.decide(goal["id"], "answer", value="yes", key=key) == as_goal(done)
 
 
-async def test_a_method_that_a_path_has_not_is_told_those_that_it_has(known: httpx.AsyncClient) -> None:
+async def test_a_method_that_a_path_has_not_gets_the_list_of_those_that_it_has(known: httpx.AsyncClient) -> None:
     refused = await known.put("/api/v1/goals", json={})
     assert (refused.status_code, refused.headers["allow"]) == (405, "GET, POST")
     assert (await known.post("/healthz")).headers["allow"] == "GET"
 
 
-async def test_the_description_tells_what_needs_no_token_and_every_success(known: httpx.AsyncClient) -> None:
+async def test_the_description_reports_what_needs_no_token_and_every_success(known: httpx.AsyncClient) -> None:
     described = (await known.get("/openapi.json")).json()
     calls = {f"{method} {path}": call for path, calls in described["paths"].items() for method, call in calls.items()}
     assert {name for name, call in calls.items() if call.get("security") == []} == {"get /healthz", "get /login"}

@@ -83,7 +83,7 @@ async def test_a_record_that_says_nothing_or_has_odd_values_is_refused(plain: Se
     assert (await plain.client.memory.list())["matches"] == []
 
 
-async def test_a_duplicate_is_told_with_the_one_that_is_there(there: Served) -> None:
+async def test_a_duplicate_is_reported_with_the_one_that_is_there(there: Served) -> None:
     added = await there.client.memory.add(LESSON)
     answer = await there.http.post(RECORDS, json=LESSON)
     assert answer.status_code == 200
@@ -281,7 +281,7 @@ async def test_cursors_lead_ten_thousand_places_deep_and_no_further(plain: Serve
         None,
     ],
 )
-async def test_a_record_that_makes_no_sense_is_refused_and_uses_up_no_key(plain: Served, record: Any) -> None:
+async def test_a_record_that_is_invalid_is_refused_and_uses_up_no_key(plain: Served, record: Any) -> None:
     headers = {"Idempotency-Key": "k"}
     answer = await plain.http.post(RECORDS, json=record, headers=headers)
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
@@ -313,7 +313,7 @@ async def test_a_record_that_makes_no_sense_is_refused_and_uses_up_no_key(plain:
         "/memory/related?" + "&".join(["path=x"] * 1001),
     ],
 )
-async def test_a_parameter_that_makes_no_sense_is_refused(plain: Served, query: str) -> None:
+async def test_a_parameter_that_is_invalid_is_refused(plain: Served, query: str) -> None:
     answer = await plain.http.get(query)
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
 
@@ -334,7 +334,7 @@ async def test_a_memory_that_is_switched_off_says_so(tmp_path: Path, monkeypatch
         assert (await found.client.memory.status())["enabled"] is False
 
 
-async def test_settings_of_the_memory_that_make_no_sense_are_told(
+async def test_settings_of_the_memory_that_are_invalid_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MEMORY_RETENTION_DAYS", "never")

@@ -57,7 +57,7 @@ async def at(database: Database, tmp_path: Path) -> AsyncIterator[Served]:
         yield at
 
 
-async def test_who_follows_a_goal_is_told_to_come_again_and_can(
+async def test_who_follows_a_goal_is_asked_to_come_again_and_can(
     at: Served, database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     goal = await at.client.goals.create(plan=ASKS)

@@ -55,7 +55,7 @@ async def test_of_two_servers_one_acknowledges_and_the_other_says_what_was_decid
             assert not (folder / "paid").exists()
 
 
-async def test_the_command_line_is_told_what_a_server_has_acknowledged(
+async def test_the_command_line_learns_what_a_server_has_acknowledged(
     there: Served, tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PERDURE_HOME", str(tmp_path / "home"))

@@ -57,7 +57,7 @@ def test_a_name_that_no_machine_has_is_refused(name: str) -> None:
         bind(Address(port=0, names=[name]))
 
 
-def test_an_address_that_is_taken_or_makes_no_sense_is_told() -> None:
+def test_an_address_that_is_taken_or_is_invalid_is_reported() -> None:
     with contextlib.closing(bind(Address(port=0))) as taken, pytest.raises(Unavailable, match="--port 0"):
         bind(Address(port=taken.getsockname()[1]))
     for elsewhere in ("192.0.2.1", "no-such-host.invalid"):

@@ -79,7 +79,7 @@ async def test_what_is_no_skill_is_not_found(plain: Served) -> None:
         {"skill_request": {"description": "\x1b[2J"}},
     ],
 )
-async def test_a_request_that_makes_no_sense_is_refused(plain: Served, body: Any) -> None:
+async def test_a_request_that_is_invalid_is_refused(plain: Served, body: Any) -> None:
     session = await begun(plain.client)
     answer = await plain.http.post(f"/builder/sessions/{session}/create-skill", json=body)
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid")

@@ -110,7 +110,7 @@ async def test_events_that_another_process_writes_are_heard_of(
     assert (event["type"], event["seq"]) == ("signal", 3)
 
 
-async def test_server_sent_events_go_on_after_the_last_id(client: Client, known: httpx.AsyncClient) -> None:
+async def test_server_sent_events_continue_after_the_last_id(client: Client, known: httpx.AsyncClient) -> None:
     goal = await client.goals.create(plan=plan_of(5))
     last = [event["seq"] async for event in client.goals.follow(goal["id"])][-1]
     headers = {"Accept": "text/event-stream", "Last-Event-ID": "4"}
@@ -139,7 +139,7 @@ async def test_all_goals_that_have_not_ended_come_first_and_then_those_that_chan
                 statuses.append(frame["goal"]["status"])
 
 
-async def test_goals_that_ended_before_somebody_listened_are_no_news(
+async def test_goals_that_ended_before_a_caller_listened_are_not_news(
     client: Client, server: Running, token: str
 ) -> None:
     before = [(await ended(client, (await client.goals.create(command="true"))["id"]))["id"] for _ in range(3)]
@@ -181,7 +181,7 @@ async def test_what_is_open_is_closed_when_the_server_ends(client: Client, serve
     assert closed.value.rcvd.code == 1001
 
 
-async def test_every_socket_is_told_that_the_server_ends(home: Perdure, token: str) -> None:
+async def test_every_socket_learns_that_the_server_ends(home: Perdure, token: str) -> None:
     async with running(home, Address(port=0)) as ending:
         paths = ("/ws/events", f"/ws/builder/{uuid4()}")
         async with opened(ending, token, paths[0]) as first, opened(ending, token, paths[1]) as second:
@@ -217,7 +217,7 @@ async def _seqs(events: AsyncIterator[Any]) -> list[int]:
     return [event["seq"] async for event in events]
 
 
-async def test_who_has_missed_too_much_is_told_to_connect_again(server: Running, token: str) -> None:
+async def test_who_has_missed_too_much_is_asked_to_connect_again(server: Running, token: str) -> None:
     async with opened(server, token, "/ws/events") as socket:
         assert (await heard(socket))["type"] == "goals"
         (news,) = server.surface.p.goals.feed._of_all
@@ -239,7 +239,7 @@ async def test_who_has_missed_too_much_is_told_to_connect_again(server: Running,
         ("/ws/goals/nothing?after_seq=x", 422, "invalid"),
     ],
 )
-async def test_a_socket_that_cannot_be_opened_is_told_why(
+async def test_a_socket_that_cannot_be_opened_learns_why(
     server: Running, token: str, path: str, status: int, code: str
 ) -> None:
     with pytest.raises(InvalidStatus) as refused:
@@ -263,7 +263,7 @@ async def test_a_stream_of_a_goal_that_has_ended_and_was_seen_tells_a_browser_no
     assert (nothing.status_code, nothing.content) == (204, b"")
 
 
-async def test_a_socket_that_begins_after_the_end_is_told_where_that_is(
+async def test_a_socket_that_begins_after_the_end_learns_where_that_is(
     client: Client, server: Running, token: str
 ) -> None:
     goal = await client.goals.create(plan=plan_of(1))

@@ -148,7 +148,7 @@ async def opened(server: Running) -> Peer:
     return reader, writer
 
 
-async def test_a_peer_that_pings_and_never_reads_is_let_go(hasty: Running) -> None:
+async def test_a_peer_that_pings_and_never_reads_is_released(hasty: Running) -> None:
     _, writer = await opened(hasty)
     writer.transport.pause_reading()  # type: ignore[attr-defined]
     sent = 0
@@ -167,7 +167,7 @@ async def test_a_message_of_endless_empty_parts_ends_the_socket(server: Running)
     assert b"fragments" in await rest((reader, writer))
 
 
-async def test_frames_before_the_socket_is_open_are_no_fault_of_ours(
+async def test_frames_before_the_socket_is_open_are_not_an_error_here(
     server: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):

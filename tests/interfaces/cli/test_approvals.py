@@ -64,7 +64,7 @@ def test_an_approval_shows_what_will_be_run_and_is_stored_with_its_hash(
     assert row["payload"]["shown_sha256"] == fingerprint(encode(CALL)[1])
 
 
-def test_what_is_stored_for_a_live_worker_is_no_conflict_when_going_on_is_asked_for_too(
+def test_what_is_stored_for_a_live_worker_is_not_a_conflict_when_going_on_is_asked_for_too(
     goal: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["goal", "approve", goal, "--resume"]) == 0

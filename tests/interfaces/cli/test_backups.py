@@ -107,7 +107,7 @@ def test_a_backup_without_a_name_gets_a_dated_one_in_the_current_folder(
     assert found.match("perdure-*-*.tar.gz")
 
 
-def test_a_backup_leaves_the_home_as_it_was(home: Path, archive: Path) -> None:
+def test_a_backup_leaves_the_home_unchanged(home: Path, archive: Path) -> None:
     assert holds_everything(home)
     assert archive.is_file()
 
@@ -208,7 +208,7 @@ def test_what_is_no_backup_changes_nothing(content: bytes | None, code: int, hom
     assert list(home.glob("*.replaced-*")) == []
 
 
-def test_a_folder_is_no_backup(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_is_not_a_backup(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["db", "restore", ".", "--replace", "--home", str(home)]) == 2
     assert "is a folder" in capsys.readouterr().err
     assert holds_everything(home)

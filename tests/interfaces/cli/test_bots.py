@@ -258,7 +258,7 @@ def test_what_is_no_archive_is_refused(perdure: Terminal) -> None:
     assert perdure("bot", "import", ".") == 3
 
 
-def test_a_deleted_bot_is_gone_and_nobody_deletes_by_accident(perdure: Terminal, ada: Path) -> None:
+def test_a_deleted_bot_is_gone_and_no_person_deletes_by_accident(perdure: Terminal, ada: Path) -> None:
     assert perdure("bot", "delete", "ada") == 4
     assert ada.is_dir()
     assert perdure("bot", "delete", "ada", "--yes") == 0

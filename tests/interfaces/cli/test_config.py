@@ -114,7 +114,7 @@ def test_a_setting_that_does_not_exist_is_refused_with_a_suggestion(
     assert "Did you mean 'database_url'?" in capsys.readouterr().err
 
 
-def test_a_mistake_in_the_settings_of_the_memory_is_told_beside_the_others(
+def test_a_mistake_in_the_settings_of_the_memory_is_reported_beside_the_others(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "home").mkdir()

@@ -73,7 +73,7 @@ def test_a_version_whose_texts_are_not_what_was_kept_is_not_brought_to_disk(perd
 
 
 @pytest.mark.parametrize("other", ["null", "1", "[1]", '{"a": 1}'])
-def test_a_choice_that_is_damaged_stops_nobody(perdure: Terminal, ada: str, other: str) -> None:
+def test_a_choice_that_is_damaged_stops_nothing_else(perdure: Terminal, ada: str, other: str) -> None:
     edit(f"UPDATE builder_memory SET chosen_skills = '{other}'")
     assert ask(perdure, "new", WISH, "--yes") == 0
     assert ask(perdure, "new", "--reconfigure", ada, "--yes") == 0

@@ -69,7 +69,7 @@ def test_a_home_without_a_database_gets_none(tmp_path: Path, capsys: pytest.Capt
     assert [path.name for path in (tmp_path / "home").iterdir() if path.name != "logs"] == []
 
 
-def test_what_others_can_read_is_told_and_left(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_others_can_read_is_reported_and_left(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (home / "perdure.db").chmod(0o644)
     found = checks(capsys)["home"]
     assert (found["status"], "doctor --fix" in found["detail"]) == ("warn", True)
@@ -92,12 +92,12 @@ def test_a_database_that_cannot_be_read_is_damage(home: Path, capsys: pytest.Cap
     assert (home / "perdure.db").read_bytes() == b"noise" * 10_000
 
 
-def test_the_other_checks_go_on_when_one_fails(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_other_checks_continue_when_one_fails(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (home / "perdure.db").write_bytes(b"noise" * 10_000)
     assert {"python", "home", "database", "sqlite", "git"} <= set(checks(capsys, code=7))
 
 
-def test_an_older_database_is_told_and_not_migrated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_older_database_is_reported_and_not_migrated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "home" / "perdure.db"
 
     async def make() -> None:

@@ -71,14 +71,14 @@ def test_a_draft_at_its_end_is_shown_too(perdure: Terminal) -> None:
     assert "Pending question: All questions are answered. Build the bot?\n" in perdure.out
 
 
-def test_resume_goes_on_where_it_was(perdure: Terminal) -> None:
+def test_resume_continues_where_it_was(perdure: Terminal) -> None:
     session_id = begun(perdure, said("Ada"))
     assert perdure("draft", "resume", session_id, "--no-input") == 2
     assert perdure("draft", "resume", session_id, "--yes") == 0
     assert perdure.out.startswith("Ada is ready: ada, version 1.")
 
 
-def test_a_deleted_draft_is_gone_and_nobody_deletes_by_accident(perdure: Terminal) -> None:
+def test_a_deleted_draft_is_gone_and_no_person_deletes_by_accident(perdure: Terminal) -> None:
     session_id = begun(perdure)
     assert perdure("draft", "delete", session_id) == 4
     assert "needs a confirmation. Use --yes." in perdure.err
@@ -117,7 +117,7 @@ def test_a_damaged_draft_is_named_hides_no_other_and_can_be_deleted(
 
 
 @pytest.mark.parametrize("column", ["phase", "mode"])
-def test_a_draft_of_which_nobody_knows_the_kind_hides_no_other(perdure: Terminal, database: Path, column: str) -> None:
+def test_a_draft_of_an_unknown_kind_hides_no_other(perdure: Terminal, database: Path, column: str) -> None:
     damaged, well = begun(perdure), begun(perdure, said("Ada"))
     with tampering(database) as connection:
         connection.execute(f"UPDATE builder_drafts SET {column} = 'strange' WHERE session_id = ?", [damaged])

@@ -63,7 +63,7 @@ def test_without_a_goal_that_is_due_nothing_is_done(perdure: Terminal, ready: Pa
     assert perdure.goals() == before
 
 
-def test_a_goal_that_fails_is_told_and_ends_with_one_and_the_others_go_on(
+def test_a_goal_that_fails_is_reported_and_ends_with_one_and_the_others_continue(
     perdure: Terminal, ready: Path, due: str
 ) -> None:
     (ready / "plan.yaml").write_text(PLAN.replace("echo . >> after", "exit 3"))
@@ -74,7 +74,7 @@ def test_a_goal_that_fails_is_told_and_ends_with_one_and_the_others_go_on(
     assert perdure(*WAKE) == 0
 
 
-def test_a_damaged_goal_is_told_and_keeps_no_other_from_going_on(
+def test_a_damaged_goal_is_reported_and_keeps_no_other_from_going_on(
     perdure: Terminal, ready: Path, due: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -111,7 +111,7 @@ def test_a_flow_is_left_where_its_code_is_not(
 
 
 @pytest.mark.parametrize("others", [["20"], ["--jsonl"], ["--max-iterations", "3"]])
-def test_what_is_due_is_gone_on_with_as_it_is(perdure: Terminal, others: list[str]) -> None:
+def test_what_is_due_is_resumed_unchanged(perdure: Terminal, others: list[str]) -> None:
     assert perdure(*WAKE, *others) == 2
 
 

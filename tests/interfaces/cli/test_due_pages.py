@@ -35,7 +35,7 @@ def parks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PERDURE_PARK_AFTER_S", "0")
 
 
-def test_flows_of_another_folder_keep_nobody_waiting(ready: Path, tmp_path: Path, perdure: Terminal) -> None:
+def test_flows_of_another_folder_do_not_delay_other_goals(ready: Path, tmp_path: Path, perdure: Terminal) -> None:
     *_, ours = asyncio.run(parked(ready, tmp_path / "elsewhere"))
     found = {goal["id"]: goal["status"] for goal in perdure.json("goal", "resume", "--due")["goals"]}
     assert len(found) == MORE_THAN_A_PAGE + 1

@@ -98,7 +98,7 @@ def test_a_problem_says_when_it_happened(capsys: pytest.CaptureFixture[str]) -> 
     assert datetime.fromisoformat(moment).utcoffset() is not None
 
 
-def test_a_word_after_two_dashes_is_no_option(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_word_after_two_dashes_is_not_an_option(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["db", "restore", "--", "--json"]) == 3
     said = capsys.readouterr()
     assert said.out == ""

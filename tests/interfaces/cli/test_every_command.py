@@ -162,7 +162,7 @@ def test_the_exit_code_of_an_answer_is_that_of_the_program(capsys: pytest.Captur
     assert one_object(capsys.readouterr().out) == {"name": "me"}
 
 
-def test_an_error_leaves_a_command_as_it_is() -> None:
+def test_an_error_leaves_a_command_unchanged() -> None:
     async def fail(_options: Options) -> CommandResult:
         """Fail."""
         raise PerdureError("as told")

@@ -151,7 +151,7 @@ def test_what_a_flow_prints_is_kept_out_of_the_way_of_a_program(perdure: Termina
 @pytest.mark.parametrize(
     "args", ["3", '"day"', "null", "{", "[1", "", "[1, 2, 3]", '{"day": 1}', "[1e999]", '{"number": 1, "number": 2}']
 )
-def test_arguments_that_make_no_sense_are_refused_before_anything_is_stored(perdure: Terminal, args: str) -> None:
+def test_arguments_that_are_invalid_are_refused_before_anything_is_stored(perdure: Terminal, args: str) -> None:
     assert perdure("run", "--flow", "flows:twice", "--args", args) == 2
     assert "Traceback" not in perdure.err
     assert perdure.goals() == []
@@ -169,7 +169,7 @@ def test_a_file_in_place_of_a_module_says_what_was_meant(perdure: Terminal, path
     assert "did you mean flows:twice?\n" in perdure.err
 
 
-def test_a_flow_whose_code_is_gone_is_told_before_an_answer_or_a_fork_is_made(perdure: Terminal) -> None:
+def test_a_flow_whose_code_is_gone_is_reported_before_an_answer_or_a_fork_is_made(perdure: Terminal) -> None:
     perdure("run", "--flow", "flows:greet")
     (goal,) = perdure.goals()
     Path("flows.py").unlink()
@@ -226,7 +226,7 @@ def test_a_flow_is_found_by_the_name_that_another_module_gives_it(perdure: Termi
     assert perdure.goals()[0]["text"] == "twice(1)"
 
 
-def test_a_goal_whose_module_has_gone_or_fails_is_left_as_it_is(perdure: Terminal) -> None:
+def test_a_goal_whose_module_has_gone_or_fails_is_unchanged(perdure: Terminal) -> None:
     perdure("run", "--flow", "flows:greet")
     before = perdure.goals()
     text = Path("flows.py").read_text()
@@ -242,7 +242,7 @@ def test_a_goal_whose_module_has_gone_or_fails_is_left_as_it_is(perdure: Termina
     assert perdure("goal", "answer", before[0]["id"], "no", "--resume") == 0
 
 
-def test_changed_code_is_refused_and_a_fork_before_the_change_goes_on(perdure: Terminal) -> None:
+def test_changed_code_is_refused_and_a_fork_before_the_change_continues(perdure: Terminal) -> None:
     Path("flows.py").write_text(FLOWS.replace("    return number\n", '    return await goal.ask("Sure?")\n'))
     assert perdure("run", "--flow", "flows:twice", "--args", '{"number": 1, "times": 2}') == 5
     goal = perdure.newest()
@@ -319,7 +319,7 @@ def test_a_flow_leaves_no_trace_when_it_is_ephemeral(perdure: Terminal) -> None:
     assert perdure.goals() == []
 
 
-def test_a_mistake_in_a_flow_is_told_with_its_line_and_whole_in_the_log_and_by_debug(
+def test_a_mistake_in_a_flow_is_reported_with_its_line_and_whole_in_the_log_and_by_debug(
     perdure: Terminal, tmp_path: Path
 ) -> None:
     Path("wrong.py").write_text("from perdure import flow\n\n@flow\nasync def fails(goal):\n    return 1 / 0\n")

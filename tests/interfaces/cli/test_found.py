@@ -93,7 +93,7 @@ def test_damage_in_the_middle_is_noticed(arguments: list[str], tmp_path: Path, m
     assert not (tmp_path / "b.tar.gz").exists()
 
 
-def test_a_broken_config_file_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broken_config_file_is_reported_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "config.toml").write_text("nonsense")
     assert run(["db", "status"]) == 2
@@ -112,7 +112,7 @@ def test_a_backup_into_a_folder_that_cannot_be_written_is_denied(capsys: pytest.
     assert "inside Perdure" not in capsys.readouterr().err
 
 
-def test_a_home_whose_name_is_no_text_works(tmp_path: Path) -> None:
+def test_a_home_whose_name_is_not_a_text_works(tmp_path: Path) -> None:
     home = os.fsdecode(os.fsencode(tmp_path) + b"/h\xff")
     for arguments in (["db", "migrate"], ["db", "status", "--json"], ["config", "show"]):
         assert run([*arguments, "--home", home]) == 0
@@ -137,7 +137,7 @@ def test_a_closed_stream_gives_no_traceback(closed: str) -> None:
     assert b"inside Perdure" not in done.stderr
 
 
-def test_doctor_goes_on_when_the_database_url_is_wrong(
+def test_doctor_continues_when_the_database_url_is_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "home").mkdir(mode=0o700)
@@ -175,12 +175,12 @@ def test_debug_shows_where_an_error_of_ours_was_raised(capsys: pytest.CaptureFix
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_a_folder_in_place_of_the_plan_of_a_restore_is_told(tmp_path: Path) -> None:
+def test_a_folder_in_place_of_the_plan_of_a_restore_is_reported(tmp_path: Path) -> None:
     (tmp_path / "home" / "restore.json").mkdir(parents=True)
     assert run(["db", "migrate"]) == 7
 
 
-def test_a_home_that_is_a_link_to_nowhere_is_told(tmp_path: Path) -> None:
+def test_a_home_that_is_a_link_to_nowhere_is_reported(tmp_path: Path) -> None:
     (tmp_path / "home").symlink_to(tmp_path / "nowhere")
     assert run(["doctor"]) == 8
 
@@ -256,7 +256,7 @@ def test_a_backup_is_not_put_where_it_would_contain_itself(tmp_path: Path) -> No
     assert run(["db", "backup", str(tmp_path / "home" / "bots" / "b.tar.gz")]) == 2
 
 
-def test_the_copy_that_a_restore_reads_is_left_as_it_was(tmp_path: Path) -> None:
+def test_the_copy_that_a_restore_reads_is_unchanged(tmp_path: Path) -> None:
     run(["db", "migrate"])
     copy = tmp_path / "copies" / "perdure.db"
     copy.parent.mkdir()

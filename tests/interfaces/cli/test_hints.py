@@ -59,7 +59,7 @@ def test_commands_are_for_the_same_home_which_stands_before_what_is_not_an_optio
     assert said[1] == "  perdure goal signal g --resume --home h -- -1 JSON"
 
 
-def test_the_command_of_a_script_is_printed_as_it_is() -> None:
+def test_the_command_of_a_script_is_printed_unchanged() -> None:
     assert pasteable_command(OPTIONS, NextCommand("python 'a b.py'", "why")) == "python 'a b.py'"
 
 
@@ -112,13 +112,13 @@ def test_an_empty_id_is_refused(perdure: Terminal, arguments: list[str]) -> None
     assert perdure.goals() == before
 
 
-def test_the_one_problem_of_a_plan_is_told_once(perdure: Terminal) -> None:
+def test_the_one_problem_of_a_plan_is_reported_once(perdure: Terminal) -> None:
     Path("plan.yaml").write_text("goal: x\nsteps: [{id: a, exec: [[]]}]")
     assert perdure("run", "--plan", "plan.yaml") == 2
     assert perdure.err == "perdure: plan.yaml:2: 'exec' of step 'a': Expected a text, found a list.\n"
 
 
-def test_an_ephemeral_run_that_makes_no_sense_says_one_sentence(perdure: Terminal) -> None:
+def test_an_ephemeral_run_that_is_invalid_says_one_sentence(perdure: Terminal) -> None:
     assert perdure("run", "--ephemeral", "--timeout", "soon", "--", "true") == 2
     assert len(perdure.err.splitlines()) == 1
 
@@ -150,7 +150,7 @@ def cut(ready: Path, tmp_path: Path) -> str:
     return goal
 
 
-def test_what_nobody_has_looked_at_yet_is_resumed_before_it_is_decided(perdure: Terminal, cut: str) -> None:
+def test_what_no_worker_has_claimed_yet_is_resumed_before_it_is_decided(perdure: Terminal, cut: str) -> None:
     for words in (("command.1", "skip"), ("skip",)):
         assert perdure("goal", "decide", cut, *words) == 4
         assert f"Resume it first: perdure goal resume {cut}\n" in perdure.err

@@ -71,7 +71,7 @@ async def test_a_goal_that_begins_after_the_first_signal_is_stopped_too() -> Non
         assert late.stopped.is_set()
 
 
-async def test_whoever_does_not_stop_asking_is_let_go() -> None:
+async def test_a_client_that_keeps_asking_is_disconnected() -> None:
     left = threading.Event()
     said: list[str] = []
     with Interrupts(said.append, lambda _code: left.set()) as taken:
@@ -84,7 +84,7 @@ async def test_whoever_does_not_stop_asking_is_let_go() -> None:
         assert left.wait(30)
 
 
-def test_code_that_blocks_the_event_loop_keeps_nobody_from_leaving() -> None:
+def test_code_that_blocks_the_event_loop_does_not_keep_a_process_from_ending() -> None:
     left = threading.Event()
 
     async def block() -> None:
@@ -144,7 +144,7 @@ async def test_after_a_prompt_the_signals_stop_the_next_run_as_before() -> None:
         await loop.stopped.wait()
 
 
-async def test_a_reader_who_does_not_read_stops_nobody() -> None:
+async def test_a_reader_who_does_not_read_stops_nothing_else() -> None:
     writer, gate, done = Writer(), threading.Event(), list[str]()
 
     def held() -> None:

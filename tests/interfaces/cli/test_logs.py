@@ -54,7 +54,7 @@ def test_no_home_is_made_for_a_log(arguments: list[str], tmp_path: Path) -> None
     assert not (tmp_path / "home").exists()
 
 
-def test_a_full_log_is_moved_aside_and_begun_anew(full_log: Path) -> None:
+def test_a_full_log_is_moved_aside_and_begun_again(full_log: Path) -> None:
     run(["db", "migrate"])
     assert full_log.with_name("perdure.log.1").read_bytes() == b"x" * MAX_BYTES
     assert "migrate: exit 0" in full_log.read_text()
@@ -103,9 +103,7 @@ def test_the_password_of_a_server_that_does_not_answer_is_nowhere(
     assert "hunter2" not in log.read_text()
 
 
-def test_no_escape_that_somebody_wrote_reaches_the_log_or_standard_error(
-    log: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_escape_of_a_user_reaches_the_log_or_standard_error(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(["db", "migrate"])
     run(["goal", "show", "\x1b]0;PWNED\x07", "--verbose"])
     assert "PWNED" in log.read_text()

@@ -200,7 +200,7 @@ def test_a_person_sees_what_how_bad_how_old_where_and_why(terminal: Terminal) ->
     assert rest[2].startswith("  why: path src/cart.py")
 
 
-def test_nothing_found_is_no_error(terminal: Terminal) -> None:
+def test_nothing_found_is_not_an_error(terminal: Terminal) -> None:
     assert terminal("memory", "query", "--paths", "a.py") == 0
     assert terminal.out == "Nothing was found.\n"
     assert terminal.json("memory", "search", "nothing", "of", "it") == {"matches": [], "truncated": False}
@@ -223,7 +223,7 @@ def _flags_first(arguments: list[str]) -> list[str]:
 @pytest.mark.parametrize(
     "arguments", [[], ["--pr", "1", "--sha", "x"], ["--pr", "-1"], ["--paths", "a", "--limit", "21"]]
 )
-def test_a_query_that_makes_no_sense_is_a_usage_error(arguments: list[str], terminal: Terminal) -> None:
+def test_a_query_that_is_invalid_is_a_usage_error(arguments: list[str], terminal: Terminal) -> None:
     assert terminal("memory", "query", *arguments) == 2
     assert terminal.out == ""
 
@@ -336,7 +336,7 @@ def test_a_list_of_no_path_is_refused_on_standard_input(terminal: Terminal, monk
     assert terminal("memory", "related", "--paths-from", "-", "--apply", "-") == 2
 
 
-def test_a_file_that_is_not_text_is_left_as_it_is(terminal: Terminal, tmp_path: Path) -> None:
+def test_a_file_that_is_not_text_is_unchanged(terminal: Terminal, tmp_path: Path) -> None:
     body = tmp_path / "body"
     body.write_bytes(b"\xff")
     assert terminal("memory", "related", "--text", "x", "--apply", str(body)) == 2
@@ -346,7 +346,7 @@ def test_a_file_that_is_not_text_is_left_as_it_is(terminal: Terminal, tmp_path: 
     assert terminal("memory", "related", "--text", "x", "--apply", str(tmp_path / "no" / "body")) == 1
 
 
-def test_a_log_that_was_edited_is_told_with_exit_7_and_repaired(terminal: Terminal, tmp_path: Path) -> None:
+def test_a_log_that_was_edited_is_reported_with_exit_7_and_repaired(terminal: Terminal, tmp_path: Path) -> None:
     terminal(*INCIDENT)
     terminal("memory", "add", "--type", "fact", "--title", "other")
     assert terminal("memory", "verify") == 0
@@ -369,7 +369,7 @@ def test_a_record_is_forgotten_only_on_purpose(terminal: Terminal) -> None:
     assert terminal("memory", "forget", added, "--yes") == 3
 
 
-def test_the_index_is_made_anew_and_old_records_are_moved_away(
+def test_the_index_is_rebuilt_and_old_records_are_moved_away(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given(monkeypatch, '{"type": "fact", "title": "old", "timestamp": "2020-01-01"}')
@@ -416,7 +416,7 @@ def test_reverts_are_taken_in_once(terminal: Terminal, tmp_path: Path) -> None:
     assert terminal.json("memory", "ingest", "revert", folder, "--since", "1d", "--limit", "1")["duplicates"] == 1
 
 
-def test_what_cannot_be_used_is_told_and_fails_nobody_unless_asked(terminal: Terminal, tmp_path: Path) -> None:
+def test_what_cannot_be_used_is_reported_and_raises_nothing_unless_asked(terminal: Terminal, tmp_path: Path) -> None:
     good, bad = tmp_path / "good.xml", tmp_path / "bad.xml"
     good.write_text('<testsuite><testcase name="x" file="tests/test_x.py"><failure/></testcase></testsuite>')
     bad.write_text("<testsuite>")
@@ -445,7 +445,7 @@ def test_how_goals_ended_is_taken_in_once(perdure: Terminal) -> None:
     assert perdure.json("memory", "ingest", "goals", found[0]["metadata"]["goal_id"])["duplicates"] == 1
 
 
-def test_a_switched_off_memory_does_nothing_and_fails_nobody(
+def test_a_switched_off_memory_does_nothing_and_raises_nothing(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("MEMORY_ENABLED", "off")
@@ -457,7 +457,7 @@ def test_a_switched_off_memory_does_nothing_and_fails_nobody(
     assert not (tmp_path / "home" / "state").exists()
 
 
-def test_settings_of_the_memory_that_make_no_sense_break_its_commands_only(perdure: Terminal, tmp_path: Path) -> None:
+def test_settings_of_the_memory_that_are_invalid_break_its_commands_only(perdure: Terminal, tmp_path: Path) -> None:
     (tmp_path / "home" / "config.toml").write_text("[memory]\nretention_days = 1000\n")
     assert perdure("run", "--", "echo", "hello") == 0
     for arguments in (INCIDENT, ("memory", "status"), ("memory", "ingest", "goals")):

@@ -60,7 +60,7 @@ def test_a_temperature_that_was_typed_is_the_one_in_the_file(perdure: Terminal, 
     assert front_of(bots / "eve" / "IDENTITY.md")["temperature"] == 1.25
 
 
-def test_a_person_is_told_what_was_made_and_how_to_go_on(perdure: Terminal, bots: Path) -> None:
+def test_a_person_learns_what_was_made_and_how_to_continue(perdure: Terminal, bots: Path) -> None:
     assert perdure("new", WISH, "--answers", written(coding())) == 0
     assert perdure.out == (
         "Ada is ready: ada, version 1.\n"
@@ -89,7 +89,7 @@ def test_yes_fills_what_a_list_leaves_open(perdure: Terminal) -> None:
     assert perdure.out.startswith("Ada is ready: ada, version 1.")
 
 
-def test_yes_says_what_it_knows_to_whoever_asks_for_more(perdure: Terminal) -> None:
+def test_yes_says_what_it_knows_to_a_caller_that_asks_for_more(perdure: Terminal) -> None:
     result = forged(perdure, "research")
     soul = perdure.json("bot", "show", result["bot_slug"], "--prompt")["prompt"]
     assert "research\nresearch" not in soul
@@ -140,7 +140,7 @@ def test_answers_that_run_out_keep_the_draft_and_say_what_is_asked(perdure: Term
     assert perdure.out.startswith("Ada is ready")
 
 
-def test_the_command_to_go_on_names_the_home_that_was_used(perdure: Terminal, tmp_path: Path) -> None:
+def test_the_command_to_continue_names_the_home_that_was_used(perdure: Terminal, tmp_path: Path) -> None:
     home = str(tmp_path / "another home")
     assert perdure("new", WISH, "--answers", written([]), "--home", home) == 2
     again = perdure.err.partition("Resume with: ")[2].splitlines()[0]
@@ -200,12 +200,12 @@ def test_answers_come_from_a_pipe_too_and_a_named_one_is_refused(perdure: Termin
 
 
 @pytest.mark.parametrize("arguments", [[], ["--no-input"], ["--resume"], ["--reconfigure", "ada"]], ids=str)
-def test_without_a_terminal_somebody_has_to_answer(perdure: Terminal, arguments: list[str]) -> None:
+def test_without_a_terminal_answers_must_be_given(perdure: Terminal, arguments: list[str]) -> None:
     assert perdure("new", *arguments) == 2
     assert perdure.err.startswith("perdure: There is no terminal to ask on. Pass the answers with --answers FILE")
 
 
-def test_a_wish_must_be_said_where_nobody_can_be_asked(perdure: Terminal) -> None:
+def test_a_wish_must_be_said_where_no_person_can_be_asked(perdure: Terminal) -> None:
     assert perdure("new", "--yes") == 2
     assert "Describe the bot: perdure new" in perdure.err
     assert perdure("new", "", "--yes") == 2
@@ -226,7 +226,7 @@ def test_resume_takes_the_newest_draft_or_the_one_that_is_named(perdure: Termina
     assert perdure.out.startswith("Older is ready")
 
 
-def test_a_beginning_that_several_ids_share_is_told_with_some_of_them(perdure: Terminal) -> None:
+def test_a_beginning_that_several_ids_share_is_reported_with_some_of_them(perdure: Terminal) -> None:
     ids = [begun(perdure, wish=f"{WISH} {number}") for number in range(3)]
     assert perdure("draft", "show", ids[0][:4]) == 4
     assert perdure.err.startswith(f"perdure: 3 drafts have ids with the prefix '{ids[0][:4]}'. Type a longer prefix.\n")

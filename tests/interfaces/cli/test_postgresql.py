@@ -66,7 +66,7 @@ def paid(perdure: Terminal, billed: str) -> str:
     return billed
 
 
-def test_a_flow_is_begun_once_by_its_key_and_goes_on_when_it_is_told(perdure: Terminal) -> None:
+def test_a_flow_is_begun_once_by_its_key_and_continues_when_it_is_reported(perdure: Terminal) -> None:
     for _ in range(2):
         assert perdure(*BILL, "--key", "ann") == 5
     goal = perdure.newest()
@@ -118,7 +118,7 @@ def test_a_goal_is_deleted_after_its_fork(perdure: Terminal, paid: str) -> None:
     assert perdure.goals() == []
 
 
-def test_a_flow_that_sleeps_is_given_back_and_woken_when_it_is_due(perdure: Terminal) -> None:
+def test_a_flow_that_sleeps_is_released_and_woken_when_it_is_due(perdure: Terminal) -> None:
     assert perdure("run", "--flow", "pg_flows:sleeping") == 5
     assert perdure.goals()[0]["waiting_for"] == "timer"
     while perdure.goals()[0]["status"] == "waiting":

@@ -43,7 +43,7 @@ def test_the_version_is_one_line(option: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, f"perdure {__version__}\n", "")
 
 
-def test_the_version_is_told_without_importing_anything_slow() -> None:
+def test_the_version_is_reported_without_importing_anything_slow() -> None:
     told = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "perdure", "--version"], capture_output=True, text=True, check=True
     )

@@ -142,7 +142,7 @@ def test_a_home_that_is_named_counts_more_than_the_server_of_the_environment(
     assert "unset PERDURE_URL" in perdure.err
 
 
-def test_who_has_no_token_is_told_where_it_is(both: Both) -> None:
+def test_who_has_no_token_learns_where_it_is(both: Both) -> None:
     both.show("")
     assert both.remote("memory", "status") == 1
     assert "`perdure token show`" in both.perdure.err

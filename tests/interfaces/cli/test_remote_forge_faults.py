@@ -99,7 +99,7 @@ def test_the_command_that_resumes_is_printed(both: Both) -> None:
     assert both.remote(*command[1:-2], "--answers", written(coding()[1:])) == 0
 
 
-def test_an_answer_that_was_given_elsewhere_meanwhile_is_told(ada: Both) -> None:
+def test_an_answer_that_was_given_elsewhere_meanwhile_is_reported(ada: Both) -> None:
     assert ada.remote("new", "--reconfigure", "ada", "--answers", written([said("name")])) == 2
     [draft] = ada.same_json("draft", "list")["drafts"]
     assert ada.local("draft", "delete", draft["session_id"], "--yes") == 0

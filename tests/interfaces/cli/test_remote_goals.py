@@ -100,7 +100,7 @@ def test_a_key_starts_one_goal(both: Both) -> None:
     assert both.remote("goal", "show", "key:ci-8") == 3
 
 
-def test_a_run_that_asks_ends_with_5_and_goes_on_after_the_answer(both: Both) -> None:
+def test_a_run_that_asks_ends_with_5_and_continues_after_the_answer(both: Both) -> None:
     Path("plan.yaml").write_text(ASKS)
     assert both.remote("run", "--plan", "plan.yaml") == 5
     assert both.perdure.out == "fetched\n"

@@ -65,7 +65,7 @@ def test_a_resumed_run_tells_only_of_its_own_events(perdure: Terminal, plan: Pat
     assert perdure.events[0]["seq"] > 4
 
 
-def test_a_goal_that_has_ended_is_told_again_and_left_as_it_is(perdure: Terminal) -> None:
+def test_a_goal_that_has_ended_is_reported_again_and_left_unchanged(perdure: Terminal) -> None:
     perdure("run", "--", "echo", "hello")
     before = perdure.goals()
     goal_id = perdure.newest()
@@ -85,7 +85,7 @@ def test_a_question_is_answered_by_the_exact_command_that_is_shown(perdure: Term
     assert perdure.out == "yes\n"
 
 
-def test_an_answer_is_only_recorded_unless_asked_to_go_on(perdure: Terminal, plan: Path) -> None:
+def test_an_answer_is_only_recorded_unless_asked_to_continue(perdure: Terminal, plan: Path) -> None:
     perdure("run", "--plan", str(plan))
     goal = perdure.newest()
     assert perdure("goal", "answer", goal, "no") == 0
@@ -183,7 +183,7 @@ def test_a_plan_comes_from_a_shell_pipe_too_and_a_named_one_is_refused(perdure: 
     os.close(ours)
 
 
-def test_a_plan_that_makes_no_sense_is_refused_with_file_and_line(perdure: Terminal) -> None:
+def test_a_plan_that_is_invalid_is_refused_with_file_and_line(perdure: Terminal) -> None:
     Path("plan.yaml").write_text("goal: x\nsteps:\n  - {id: a, exec: [true], needs: [b]}\n")
     assert perdure("run", "--plan", "plan.yaml") == 2
     assert "plan.yaml:3" in perdure.err
@@ -239,7 +239,7 @@ def test_goals_are_listed_by_their_status(perdure: Terminal, plan: Path) -> None
     assert perdure("goal", "ls", "--status", "sleeping") == 2
 
 
-def test_show_has_the_calls_and_the_way_to_go_on(perdure: Terminal, plan: Path) -> None:
+def test_show_has_the_calls_and_the_way_to_continue(perdure: Terminal, plan: Path) -> None:
     perdure("run", "--plan", str(plan))
     goal = perdure.newest()
     shown = perdure.json("goal", "show", goal)
@@ -314,6 +314,6 @@ def test_words_of_a_goal_send_no_escapes(perdure: Terminal) -> None:
     assert "\\x1b]0;owned" in said
 
 
-def test_the_output_of_a_tool_is_left_as_it_is_where_no_terminal_is(perdure: Terminal) -> None:
+def test_the_output_of_a_tool_is_unchanged_where_no_terminal_is(perdure: Terminal) -> None:
     assert perdure("run", "--", "printf", "\\033[31m\\r\\n") == 0
     assert perdure.out == "\x1b[31m\r\n"

@@ -63,7 +63,7 @@ def test_a_command_is_run_once_and_its_outcome_printed_ever_after(perdure: Termi
     assert Path("said").read_text() == "hello\n"
 
 
-def test_a_plan_goes_on_by_its_key_when_its_question_was_answered(perdure: Terminal) -> None:
+def test_a_plan_continues_by_its_key_when_its_question_was_answered(perdure: Terminal) -> None:
     command = ["run", "--plan", "plan.yaml", "--key", "k"]
     assert perdure(*command, "--max-iterations", "9") == 5
     assert perdure(*command, "--max-iterations", "1") == 5
@@ -148,7 +148,7 @@ def test_a_key_is_for_a_new_goal_that_is_kept(perdure: Terminal, others: list[st
     assert "--key applies to a new durable goal" in perdure.err
 
 
-def test_changed_code_is_refused_by_key_with_the_fork_that_goes_on(perdure: Terminal) -> None:
+def test_changed_code_is_refused_by_key_with_the_fork_that_continues(perdure: Terminal) -> None:
     Path("keyed_flows.py").write_text(
         FLOW.replace("for _ in range(times)]", "for _ in range(times)] + [await goal.ask('?')]")
     )

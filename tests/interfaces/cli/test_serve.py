@@ -92,12 +92,12 @@ def test_what_cannot_be_served_is_wrong_usage(perdure: Terminal, arguments: tupl
     assert perdure("serve", *arguments) == 2
 
 
-def test_a_port_that_is_taken_is_told(perdure: Terminal) -> None:
+def test_a_port_that_is_taken_is_reported(perdure: Terminal) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert perdure("serve", "--port", str(taken.getsockname()[1])) == 8
 
 
-def test_who_answers_a_goal_of_the_server_is_told_that_the_server_goes_on(perdure: Terminal) -> None:
+def test_who_answers_a_goal_of_the_server_learns_that_the_server_continues(perdure: Terminal) -> None:
     async def asked() -> str:
         plan = 'goal: a question\nsteps:\n  - id: sure\n    ask: {question: "Publish?"}\n'
         async with Perdure.open(load_settings().home) as p:

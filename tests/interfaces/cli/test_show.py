@@ -52,7 +52,7 @@ def test_every_step_of_a_plan_is_shown(perdure: Terminal) -> None:
     assert [call["answer"] for call in shown["timeline"]] == [None, "no", None]
 
 
-def test_a_program_is_told_what_a_goal_waits_for(perdure: Terminal) -> None:
+def test_a_program_learns_what_a_goal_waits_for(perdure: Terminal) -> None:
     begun(perdure, BRANCHES, "--json")
     goal = json.loads(perdure.out)
     assert goal["questions"] == [
@@ -62,7 +62,7 @@ def test_a_program_is_told_what_a_goal_waits_for(perdure: Terminal) -> None:
     assert perdure.json("goal", "show", goal["id"])["questions"] == goal["questions"]
 
 
-def test_a_program_is_told_why_a_goal_failed_and_which_limit_it_reached(perdure: Terminal) -> None:
+def test_a_program_learns_why_a_goal_failed_and_which_limit_it_reached(perdure: Terminal) -> None:
     failed = perdure.json("run", "--", "false")
     assert "exit code 1" in failed["detail"]
     assert (failed["error"]["code"], failed["error"]["traceback"]) == ("exit", None)
@@ -178,7 +178,9 @@ def test_what_must_be_whole_is_never_cut(monkeypatch: pytest.MonkeyPatch, column
     assert max(len(line.rstrip()) for line in lines) <= columns
 
 
-def test_a_word_of_the_shell_is_no_program(perdure: Terminal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_word_of_the_shell_is_not_a_program(
+    perdure: Terminal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert perdure("run", "--", "cd", "/") == 1
     assert "use --shell" in perdure.err

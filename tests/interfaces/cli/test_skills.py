@@ -36,7 +36,7 @@ def test_a_skill_that_was_made_here_is_listed_and_shown_beside_them(perdure: Ter
     assert perdure.json("skill", "show", "money")["instructions"].startswith("# Money")
 
 
-def test_a_skill_is_shown_as_a_bot_is_told_it(perdure: Terminal) -> None:
+def test_a_skill_is_shown_as_a_bot_reads_it(perdure: Terminal) -> None:
     assert perdure("skill", "show", "summarize") == 0
     assert perdure.out.startswith("summarize: ")
     assert perdure("skill", "show", "../summarize") == 3

@@ -56,7 +56,9 @@ def waiting(perdure: Terminal, monkeypatch: pytest.MonkeyPatch) -> str:
     return perdure.newest()
 
 
-def test_a_signal_is_told_by_the_command_that_is_shown_and_its_payload_is_json(perdure: Terminal, waiting: str) -> None:
+def test_a_signal_is_reported_by_the_command_that_is_shown_and_its_payload_is_json(
+    perdure: Terminal, waiting: str
+) -> None:
     perdure("goal", "show", waiting)
     assert f"  perdure goal signal {waiting} paid JSON --resume\n" in perdure.out
     assert perdure("goal", "signal", waiting, "paid", '{"eur": 3}') == 0
@@ -65,7 +67,7 @@ def test_a_signal_is_told_by_the_command_that_is_shown_and_its_payload_is_json(p
     assert perdure.out == '[{"eur": 3}, null]\n'
 
 
-def test_a_signal_with_the_same_key_is_told_once_also_after_the_end(perdure: Terminal, waiting: str) -> None:
+def test_a_signal_with_the_same_key_is_reported_once_also_after_the_end(perdure: Terminal, waiting: str) -> None:
     for _ in range(2):
         assert perdure("goal", "signal", waiting, "paid", "1", "--key", "a") == 0
     assert perdure.goals()[0]["last_seq"] == 3
@@ -152,7 +154,7 @@ def test_a_fork_is_made_by_a_step_and_says_what_it_repeats(perdure: Terminal, an
     ],
     ids=str,
 )
-def test_a_fork_that_makes_no_sense_is_refused(perdure: Terminal, answered: str, place: list[str], code: int) -> None:
+def test_a_fork_that_is_invalid_is_refused(perdure: Terminal, answered: str, place: list[str], code: int) -> None:
     assert perdure("goal", "fork", answered, *place) == code
     assert len(perdure.goals()) == 1
 
@@ -265,7 +267,7 @@ def test_a_payload_is_exported_as_it_is_stored(perdure: Terminal) -> None:
     assert found == stored
 
 
-def test_whoever_watches_a_goal_that_has_ended_sees_it_all_and_its_exit_code(perdure: Terminal) -> None:
+def test_a_caller_that_watches_a_goal_that_has_ended_sees_it_all_and_its_exit_code(perdure: Terminal) -> None:
     perdure("run", "--", "sh", "-c", "echo out; exit 3")
     assert perdure("goal", "watch", "20") == 1
     assert perdure.out == "out\n"
@@ -292,7 +294,7 @@ def test_only_a_finished_goal_without_forks_is_deleted(perdure: Terminal, asking
 
 
 @pytest.mark.parametrize("flags", [[], ["--no-input"], ["--json"]])
-def test_where_nobody_can_be_asked_nothing_is_deleted_without_yes(perdure: Terminal, flags: list[str]) -> None:
+def test_where_no_person_can_be_asked_nothing_is_deleted_without_yes(perdure: Terminal, flags: list[str]) -> None:
     perdure("run", "--", "true")
     assert perdure("goal", "delete", perdure.newest(), *flags) == 4
     assert len(perdure.goals()) == 1

@@ -37,7 +37,7 @@ def goal(perdure: Terminal) -> str:
 
 
 @pytest.mark.parametrize("command", CHANGING)
-def test_a_prefix_changes_nothing_and_is_told_the_whole_id(perdure: Terminal, goal: str, command: str) -> None:
+def test_a_prefix_changes_nothing_and_the_error_names_the_whole_id(perdure: Terminal, goal: str, command: str) -> None:
     before = perdure.json("goal", "export", goal)
     words = [goal[:-1] if word == "ID" else word for word in CHANGING[command]]
     assert perdure(*words) == 3

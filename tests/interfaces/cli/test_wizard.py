@@ -56,7 +56,7 @@ def test_a_person_who_says_nothing_is_asked_what_the_bot_is_for(start: Start) ->
 
 
 @pytest.mark.parametrize("how", ["ctrl-c", "ctrl-d", "SIGINT", "SIGTERM", "SIGHUP"])
-def test_who_leaves_is_told_how_to_come_back(start: Start, perdure: Terminal, how: str) -> None:
+def test_who_leaves_learns_how_to_come_back(start: Start, perdure: Terminal, how: str) -> None:
     program = start("new", WISH)
     program.until("Other…")
     if how.startswith("SIG"):
@@ -71,7 +71,7 @@ def test_who_leaves_is_told_how_to_come_back(start: Start, perdure: Terminal, ho
     assert "Traceback" not in shown
 
 
-def test_who_leaves_while_typing_is_told_too(start: Start) -> None:
+def test_who_leaves_while_typing_is_notified_too(start: Start) -> None:
     program = start("new", WISH)
     program.until("← Back")
     program.press(UP, UP, ENTER)
@@ -114,7 +114,7 @@ def test_a_kill_in_the_middle_loses_nothing_and_shows_the_same_question(start: S
     assert perdure.json("draft", "show", kept["session_id"]) == kept
 
 
-def test_an_answer_that_somebody_else_gave_first_is_shown(start: Start, perdure: Terminal) -> None:
+def test_an_answer_that_another_process_gave_first_is_shown(start: Start, perdure: Terminal) -> None:
     session_id = begun(perdure)
     program = start("new", "--resume", session_id)
     program.until("Other…")
@@ -127,7 +127,7 @@ def test_an_answer_that_somebody_else_gave_first_is_shown(start: Start, perdure:
     assert perdure.json("draft", "show", session_id)["turn"]["preview"]["name"] == "Ada"
 
 
-def test_a_session_that_somebody_else_has_finished_says_so(start: Start, perdure: Terminal) -> None:
+def test_a_session_that_another_process_has_finished_says_so(start: Start, perdure: Terminal) -> None:
     session_id = begun(perdure, *coding()[:-1])
     program = start("new", "--resume", session_id)
     program.until("Build it?")
@@ -337,7 +337,7 @@ def test_a_narrow_dumb_terminal_has_its_lines_broken_between_words(start: Start)
 
 
 @pytest.mark.parametrize("key", [CTRL_C, CTRL_D])
-def test_who_leaves_a_dumb_terminal_is_told_how_to_come_back(start: Start, key: str) -> None:
+def test_who_leaves_a_dumb_terminal_learns_how_to_come_back(start: Start, key: str) -> None:
     program = start("new", WISH, term="dumb")
     program.until("[1]:")
     if key == CTRL_C:

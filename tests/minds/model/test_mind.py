@@ -129,7 +129,7 @@ async def test_a_call_that_the_policy_asks_about_waits_for_a_person(world: World
     assert (result.ok, "denied" in result.content, "no" in result.content) == (False, True, True)
 
 
-async def test_a_chat_waits_and_goes_on_with_all_that_was_said(world: World) -> None:
+async def test_a_chat_waits_and_continues_with_all_that_was_said(world: World) -> None:
     ran, _ = await started(world, says("hi"), spec=CHAT, said=[HELLO])
     assert (ran.state.waiting_for, ran.state.status) == ("message", "waiting")
     await world.store.post("goal-a", "message", {"text": "and?"}, key="m")
@@ -142,7 +142,7 @@ async def test_a_chat_waits_and_goes_on_with_all_that_was_said(world: World) -> 
     ]
 
 
-async def test_deltas_are_told_and_a_stop_keeps_what_has_arrived(world: World) -> None:
+async def test_deltas_are_reported_and_a_stop_keeps_what_has_arrived(world: World) -> None:
     hold, answers, told = Hold(), AnswerFeed(), list[object]()
     answers.listen(told.append)
     made, _ = mind(Line(says("hello world"), middle=[hold]), answers=answers)

@@ -30,13 +30,13 @@ def url(postgres: PostgresServer, tmp_path: Path) -> str:
         "postgres://u:hunter2@h.invalid/x",
     ],
 )
-async def test_a_server_that_does_not_answer_is_told_without_the_password(target: str) -> None:
+async def test_a_server_that_does_not_answer_is_reported_without_the_password(target: str) -> None:
     with pytest.raises(Unavailable) as failure:
         await DatabaseClient.create(target)
     assert "hunter2" not in str(failure.value)
 
 
-async def test_a_database_that_is_not_there_is_told(postgres: PostgresServer) -> None:
+async def test_a_database_that_is_not_there_is_reported(postgres: PostgresServer) -> None:
     with pytest.raises(Unavailable, match="nothing_here"):
         await DatabaseClient.create(postgres.url("nothing_here"))
 
@@ -102,7 +102,7 @@ async def test_a_broken_connection_is_replaced_before_the_next_group(url: str) -
 
 
 @pytest.mark.parametrize("changes", ["one goal", "a new goal too"])
-async def test_a_connection_that_breaks_under_a_group_is_told_to_all_and_nothing_is_retried(
+async def test_a_connection_that_breaks_under_a_group_is_reported_to_all_and_nothing_is_retried(
     url: str, changes: str
 ) -> None:
     async with await DatabaseClient.create(url) as db:

@@ -40,7 +40,7 @@ async def test_the_settings_that_durability_depends_on(sqlite_path: Path) -> Non
     }
 
 
-async def test_a_read_sees_one_state_while_a_write_goes_on_beside_it(sqlite_path: Path) -> None:
+async def test_a_read_sees_one_state_while_a_write_continues_beside_it(sqlite_path: Path) -> None:
     async with await DatabaseClient.create(sqlite_path) as db:
         begun, written = threading.Event(), threading.Event()
 
@@ -139,7 +139,7 @@ async def test_a_file_that_was_replaced_is_noticed_by_writers_and_readers(sqlite
         assert await db.read(project_names) == ["new", "old"]
 
 
-async def test_a_file_that_was_removed_is_told_and_nothing_is_written(sqlite_path: Path) -> None:
+async def test_a_file_that_was_removed_is_reported_and_nothing_is_written(sqlite_path: Path) -> None:
     async with await DatabaseClient.create(sqlite_path) as db:
         await db.transaction(new_project("a"))
         sqlite_path.rename(f"{sqlite_path}.moved")
@@ -160,7 +160,7 @@ def failing_disk(calls: list[str]) -> Callable[[], None]:
     return fail
 
 
-async def test_after_a_disk_error_the_connection_is_opened_anew_and_nothing_is_retried(sqlite_path: Path) -> None:
+async def test_after_a_disk_error_the_connection_is_opened_again_and_nothing_is_retried(sqlite_path: Path) -> None:
     calls: list[str] = []
     database = await SqliteFileDatabase.open(sqlite_path, migrate=True, debug=False)
     before = database._writer._connection
@@ -174,7 +174,7 @@ async def test_after_a_disk_error_the_connection_is_opened_anew_and_nothing_is_r
     await database.close()
 
 
-async def test_a_disk_error_under_a_group_is_told_to_all_and_nothing_is_retried(sqlite_path: Path) -> None:
+async def test_a_disk_error_under_a_group_is_reported_to_all_and_nothing_is_retried(sqlite_path: Path) -> None:
     calls: list[str] = []
     async with await DatabaseClient.create(sqlite_path) as db:
         stored = Stored(db.state_store(), db.leases(boottime_s=lambda: 0.0, is_dead=lambda _worker_id: False), set())

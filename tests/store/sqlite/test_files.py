@@ -174,7 +174,7 @@ async def test_names_that_look_like_options_or_escapes_are_just_names(tmp_path: 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to become nobody")
 @pytest.mark.parametrize("what", ["folder", "file"])
-async def test_what_may_not_be_written_is_told(what: str) -> None:
+async def test_what_may_not_be_written_is_reported(what: str) -> None:
     folder = Path("/tmp") / f"perdure-denied-{os.getpid()}-{what}"
     folder.mkdir(mode=0o755)
     try:

@@ -29,7 +29,7 @@ def test_what_is_kept_can_be_stored_and_is_the_same_however_it_was_cut(pieces: l
 
 
 @given(st.lists(st.text()))
-def test_text_without_surrogates_is_kept_as_it_is(pieces: list[str]) -> None:
+def test_text_without_surrogates_is_kept_unchanged(pieces: list[str]) -> None:
     assert in_pieces(pieces) == "".join(pieces)
 
 
