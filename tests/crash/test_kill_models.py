@@ -10,6 +10,7 @@ import pytest
 from perdure import Perdure, Unavailable
 from perdure.app.goals.details import read_detail
 from perdure.app.wire.resources.goals import GoalDetail
+from perdure.client import Client
 from perdure.kernel.conversation.messages import ModelTurn
 from perdure.kernel.events import Body, ToolOutput, decode
 from perdure.testing.model_server import ModelServer, Script, ScriptedAnswer, ScriptedCall
@@ -158,6 +159,12 @@ async def test_a_bot_of_a_server_that_was_killed_twice_is_resumed(tmp_path: Path
     goal.require_once_each()
 
 
+async def shown_sha256(client: Client, goal_id: str) -> str | None:
+    """Return the hash of the call that a goal wants to be approved."""
+    found = [each for each in await client.goals.approvals() if each["goal_id"] == goal_id]
+    return found[0]["shown_sha256"] if found else None
+
+
 async def steered(goal: Goal, url: str, *, is_followed: bool = True) -> None:
     """Start the goal, and decide what it asks, until it is done or the server is gone."""
     body = {"text": WORDS, "bot": "ada", "model": f"openai-compatible:m@{goal.models.url}"}
@@ -172,7 +179,9 @@ async def steered(goal: Goal, url: str, *, is_followed: bool = True) -> None:
                     return
                 said = goal.decision()
                 if said is not None:
-                    await client.goals.decide(started["id"], said[1], call_id=said[0], key="-".join(said))
+                    (call_id, decision), shown = said, await shown_sha256(client, started["id"])
+                    key = "-".join(said)
+                    await client.goals.decide(started["id"], decision, call_id=call_id, key=key, shown_sha256=shown)
                 await client.goals.get(started["id"])
     except Unavailable:
         await goal.read()

@@ -39,8 +39,11 @@ async def test_of_two_servers_one_acknowledges_and_the_other_says_what_was_decid
         store = there.p.database.state_store()
         goal_id = await waiting_goal(store, waits_for, folder, queue="server")
         path, verdicts = f"/goals/{goal_id}/decisions", RIVALS[waits_for]
+        waiting = await there.client.goals.approvals()
+        shown = {each["goal_id"]: each["shown_sha256"] for each in waiting}
+        body = {"call_id": "pay.1", "shown_sha256": shown.get(goal_id)}
         asked = [
-            server.http.post(path, json={"call_id": "pay.1", "decision": verdict})
+            server.http.post(path, json={**body, "decision": verdict})
             for server, verdict in zip((there, beside), verdicts, strict=True)
         ]
         answers = await asyncio.gather(*asked)
