@@ -174,7 +174,7 @@ async def test_a_bot_recalls_its_own_records_and_those_of_the_project(p: Perdure
 
 def test_an_unknown_reach_is_refused_with_its_line() -> None:
     front = "display_name: Ada\ncategory: coding\nmodel: builtin\ntemperature: 0.2\nmax_tokens: 4096\nrecall: [mine]\n"
-    with pytest.raises(Invalid, match=r"IDENTITY.md:7: 'recall' is a list of own, project, all; found 'mine'"):
+    with pytest.raises(Invalid, match=r"IDENTITY.md:7: 'recall' must be a list of own, project, all; found 'mine'"):
         parse_identity(f"---\n{front}---\n", "ada/IDENTITY.md")
 
 

@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from perdure import Damaged
+from perdure.kernel.events import SCHEMA_VERSION
 from perdure.kernel.ports import GoalStore
 from perdure.store.database import Database
 from perdure.store.goals.postgres import PostgresStateStore
@@ -52,7 +53,7 @@ async def test_ids_and_hashes_are_bytes_and_payloads_the_text_that_was_written(
     goal = await begin(stored, text="grüße 🦀")
     (event,) = goal.events
     found = await rows(database, "SELECT id, hash, payload, type, v, key FROM events")
-    assert found == [(UUID(event.id).bytes, event.hash, event.payload, "goal", 2, None)]
+    assert found == [(UUID(event.id).bytes, event.hash, event.payload, "goal", SCHEMA_VERSION, None)]
     assert await rows(database, "SELECT last_seq, last_hash FROM goals") == [(1, event.hash)]
 
 

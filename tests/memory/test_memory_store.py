@@ -56,7 +56,7 @@ def test_the_state_dir_is_made_for_its_owner_alone(tmp_path: Path) -> None:
     found = get_memory_state_dir(tmp_path / "a" / "b")
     assert [path.stat().st_mode & 0o777 for path in (found, found.parent)] == [0o700, 0o700]
     (tmp_path / "file").write_text("")
-    with pytest.raises(Invalid, match="something else is there"):
+    with pytest.raises(Invalid, match="must be a folder, but is another file"):
         get_memory_state_dir(tmp_path / "file")
 
 

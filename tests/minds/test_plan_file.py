@@ -253,7 +253,7 @@ def test_a_step_that_is_invalid_is_refused_with_its_line(steps: str, error: str)
         ("goal: g\n--- \ngoal: h", "p.yaml:2: This is not valid YAML"),
         ("goal: g\n\0", "p.yaml:2: The file contains a NUL character."),
         ("goal: g\n\udc80", "p.yaml:2: The file is not UTF-8."),
-        ("goal: g\n\x07", "p.yaml:2: The character U+0007 cannot stand in YAML."),
+        ("goal: g\n\x07", "p.yaml:2: The character U+0007 is not allowed in YAML."),
         ('goal: g\nsteps: "\\Uffffffff"', "p.yaml:2: This is not valid YAML"),
         (f"%YAML {'9' * 5000}.1\n---\ngoal: g", "p.yaml:1: This is not valid YAML"),
         (f"[{'a,' * 20_001}]", "p.yaml:1: The file has more than 20000 values."),

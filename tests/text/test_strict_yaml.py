@@ -48,8 +48,8 @@ def test_without_resolved_scalars_every_word_is_text(word: str) -> None:
         ("a: *x", "a.yaml:1: Anchors (&) and aliases (*) are not allowed"),
         ("\n\na: !!python/object/apply:os.system ['true']", "a.yaml:3: Tags (tag:yaml.org,2002:python/object"),
         ("a: !x 1", "a.yaml:1: Tags (!x) are not allowed"),
-        ("a: 1\nb: 2\na: 3", "a.yaml:3: The key 'a' stands twice."),
-        ("a:\n  b: 1\n  b: 2", "a.yaml:3: The key 'b' stands twice."),
+        ("a: 1\nb: 2\na: 3", "a.yaml:3: The key 'a' is a duplicate."),
+        ("a:\n  b: 1\n  b: 2", "a.yaml:3: The key 'b' is a duplicate."),
         ("[1]: 2", "a.yaml:1: A key must be text."),
         ("[[[[[1]]]]]", "a.yaml:1: This is nested more than 4 levels deep."),
         (f"[{'1,' * 11}]", "a.yaml:1: The file has more than 10 values."),
@@ -57,7 +57,7 @@ def test_without_resolved_scalars_every_word_is_text(word: str) -> None:
         ("a: \ud800", "a.yaml:1: The file is not UTF-8."),
         ('a: "\\0"', "a.yaml:1: A text contains a NUL character."),
         ('a: "\\ud800"', "a.yaml:1: A text contains a lone surrogate"),
-        ("a: \x01", "a.yaml:1: The character U+0001 cannot stand in YAML."),
+        ("a: \x01", "a.yaml:1: The character U+0001 is not allowed in YAML."),
         ("a:\n\tb: 1", "a.yaml:2: A tab cannot indent in YAML; use spaces."),
         ("a: [1", "a.yaml:1: This is not valid YAML: "),
         ("a: 1\n--- \nb: 2", "a.yaml:2: This is not valid YAML: "),
@@ -73,7 +73,7 @@ def test_a_mistake_is_named_with_its_line(text: str, message: str) -> None:
 
 
 def test_lines_count_from_where_the_text_stands_in_its_file() -> None:
-    with pytest.raises(Invalid, match="a.md:3: The key 'a' stands twice"):
+    with pytest.raises(Invalid, match="a.md:3: The key 'a' is a duplicate"):
         compose("a: 1\na: 2", "a.md", LIMITS, first_line=2)
 
 
