@@ -260,7 +260,7 @@ async def test_code_that_was_changed_is_raised_by_the_handle(goals: Goals, monke
     with monkeypatch.context() as patched:
         patched.setattr(Code, "name", "other")
         await goals.signal(handle.id, "go", 5)
-        with pytest.raises(Conflict, match="is recorded as event"):
+        with pytest.raises(Conflict, match="does not match the history"):
             await handle.result(timeout_s=PATIENCE_S)
     assert (await handle.result(timeout_s=PATIENCE_S)).value == 5
 

@@ -89,7 +89,7 @@ async def test_of_all_steps_that_are_not_asked_for_the_first_is_named_and_a_fork
     flow.fn = code
     with pytest.raises(ChangedFlow) as refused:
         await world.resume()
-    assert f"step {step} is recorded as event {seq}, " in refused.value.detail
+    assert f"Event {seq} of the history is step {step}; " in refused.value.detail
     assert refused.value.detail.endswith(f": perdure goal fork goal-a --before {refused.value.before}")
     assert await world.store.load("goal-a") == before
     repeat = tuple(call.call.step for call in begun_once(fold(before[: seq - 1])))

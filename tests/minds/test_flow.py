@@ -604,13 +604,13 @@ async def swallows(goal: Goal) -> None:
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        (renamed, "/double#0 is recorded as event 2, the code asks for /other#0"),
-        (reordered, "/double#0 is recorded as event 2, the code asks for /add#0"),
-        (more, "/add#0 is recorded as event 4, the code asks for /double#1"),
-        (other_arguments, "/add#0 is recorded as event 4, it was called with other arguments"),
-        (removed, "/ask#0 is recorded as event 6, the code ended without it."),
-        (breaks, r"/ask#0 is recorded as event 6, the code ended without it \(KeyError: 'x' \(.*, line \d+\)\)"),
-        (swallows, "/double#0 is recorded as event 2"),
+        (renamed, "Event 2 of the history is step /double#0; the code calls /other#0 instead"),
+        (reordered, "Event 2 of the history is step /double#0; the code calls /add#0 instead"),
+        (more, "Event 4 of the history is step /add#0; the code calls /double#1 "),
+        (other_arguments, "Event 4 of the history is step /add#0; the code calls it with other arguments"),
+        (removed, "Event 6 of the history is step /ask#0; the code ended before it."),
+        (breaks, r"Event 6 of the history is step /ask#0; the code ended before it \(KeyError: 'x' \(.*, line \d+\)\)"),
+        (swallows, "Event 2 of the history is step /double#0"),
     ],
 )
 async def test_changed_code_is_refused_and_nothing_is_appended(
@@ -730,7 +730,7 @@ async def test_code_that_branches_otherwise_is_refused_and_nothing_is_appended(
     await world.start(MindSpec("flow", at=path))
     before = await world.store.load("goal-a")
     find_flow(path).fn = code
-    with pytest.raises(Conflict, match="is not the one that wrote this history"):
+    with pytest.raises(Conflict, match="does not match the history of this goal"):
         await world.resume()
     assert await world.store.load("goal-a") == before
     assert CALLS["double"] == 2
@@ -743,7 +743,7 @@ async def test_code_that_begins_to_branch_is_refused_and_nothing_is_appended(wor
     await world.start(MindSpec("flow", at=path))
     before = await world.store.load("goal-a")
     find_flow(path).fn = two_branches
-    with pytest.raises(Conflict, match="/double#0 is recorded as event 2, the code does not ask for it"):
+    with pytest.raises(Conflict, match="Event 2 of the history is step /double#0; the code does not call it"):
         await world.resume()
     assert await world.store.load("goal-a") == before
     assert CALLS["double"] == 2

@@ -108,5 +108,5 @@ async def test_changed_code_that_fails_before_a_recorded_step_says_how(world: Wo
     find_flow(path).fn = broken
     with pytest.raises(Conflict) as refused:
         await world.resume()
-    assert f"ended without it (KeyError: 'x' {line_of(broken, 'raise')})" in refused.value.detail
+    assert f"ended before it (KeyError: 'x' {line_of(broken, 'raise')})" in refused.value.detail
     assert await bodies(world) == before

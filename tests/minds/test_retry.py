@@ -351,7 +351,7 @@ async def test_changed_code_is_found_before_the_goal_is_reopened(world: World) -
     await run(world, order)
     before = len(await world.store.load("goal-a"))
     names[0] = "book"
-    with pytest.raises(Conflict, match="is not the one that wrote this history"):
+    with pytest.raises(Conflict, match="does not match the history of this goal"):
         await world.retry()
     assert len(await world.store.load("goal-a")) == before
 

@@ -107,7 +107,7 @@ def test_a_step_that_differs_from_the_history_can_be_cancelled(world: World) -> 
         NUMBERS[0] = 1
         await world.start(MindSpec("flow", at=path_of(fails_beside_a_changed_step)))
         NUMBERS[0] = 2
-        with pytest.raises(Conflict, match="it was called with other arguments"):
+        with pytest.raises(Conflict, match="the code calls it with other arguments"):
             await world.resume()
         assert asyncio.all_tasks() == before
 

@@ -153,17 +153,17 @@ class Request:
         """Describe the difference between the request and a recorded call of its step; None if they are equal."""
         if isinstance(self.wanted, StepFunction) and isinstance(action, ToolCall) and action.child is None:
             is_same = are_same_arguments(self.wanted.arguments, action.arguments)
-            return None if is_same else "it was called with other arguments"
+            return None if is_same else "the code calls it with other arguments"
         match self.wanted, action:
             case ChildGoal(digest=wanted_digest), ToolCall(child=str(), arguments=recorded):
                 is_same = wanted_digest == recorded.get("digest")
-                return None if is_same else "it was another flow, or called with other arguments"
+                return None if is_same else "the code calls another flow, or calls it with other arguments"
             case Question(question=question, options=options), Ask() as ask:
-                return None if (question, options) == (ask.question, ask.options) else "another question was asked"
+                return None if (question, options) == (ask.question, ask.options) else "the code asks another question"
             case Pause(signal=signal), Wait() as wait:
-                return None if signal == wait.signal else "something else was waited for"
+                return None if signal == wait.signal else "the code waits for something else"
             case _:
-                return "it was something else"
+                return "the code uses its name for something else"
 
 
 def _until(seconds: float | None, moment: Callable[[float], str]) -> str | None:

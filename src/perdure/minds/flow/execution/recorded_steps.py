@@ -8,15 +8,15 @@ from perdure.kernel.history.step_names import branch_of, is_marker, may_follow, 
 from perdure.minds.flow.requests import Request, is_id
 
 _WITHOUT_TIMERS = (
-    " Or its deadlines have passed in another order: an older Perdure began this goal, and its history does not tell"
-    " which deadlines of asyncio had passed."
+    " Or the deadlines of the flow have passed in another order: an older Perdure began this goal, and its history does"
+    " not record which deadlines of asyncio had passed."
 )
 
 
 class ChangedFlow(ForkOffered):
     """The code of a flow differs from the code that wrote the history; a fork before the step keeps the common part."""
 
-    advice = "Nothing was changed. Resume it with the code as it was, or fork it before that step"
+    advice = "Nothing was changed. Resume the goal with the code that wrote its history, or fork it before that step"
 
 
 def is_pure(call: Action) -> bool:
@@ -141,8 +141,8 @@ class Recorded:
         step = first.call.step
         found = self._found.get(step) or self._instead(branch_of(step), ended)
         what = (
-            f"The flow {path} is not the one that wrote this history: step {step} is recorded as event {first.seq},"
-            f" {found}."
+            f"The code of the flow {path} does not match the history of this goal. Event {first.seq} of the history is"
+            f" step {step}; {found}."
         )
         if self.has_guessed_timers:
             what += _WITHOUT_TIMERS
@@ -156,9 +156,9 @@ class Recorded:
     def _instead(self, branch: str, ended: str | None) -> str:
         last = self._last.get(branch)
         if last is not None and not last.answer.done():
-            return f"the code asks for {last.step}"
-        return "the code does not ask for it" if ended is None else ended
+            return f"the code calls {last.step} instead"
+        return "the code does not call it" if ended is None else ended
 
 
 def _asked_for(before: Request) -> str:
-    return f"the code asks for {before.step} before it"
+    return f"the code calls {before.step} first"

@@ -34,7 +34,7 @@ def ended_without(end: Termination | None) -> str | None:
     """Describe the end of code that did not request all recorded steps."""
     if end is None:
         return None
-    return "the code ended without it" + ("" if end.detail is None else f" ({end.detail})")
+    return "the code ended before it" + ("" if end.detail is None else f" ({end.detail})")
 
 
 def value_for(request: Request, found: StepStatus) -> Any:
