@@ -184,16 +184,20 @@ def cancelled(happened: str | None) -> ToolOutput:
     return ToolOutput("/charge#0.1", ok=False, error=CANCELLED, happened=happened)  # type: ignore[arg-type]
 
 
+OUTSIDE = "Check first, outside Perdure, whether the effect of /charge#0.1 exists."
+DECIDED = "`perdure goal retry g` asks you to decide the outcome of /charge#0.1. Do that first."
+
+
 @pytest.mark.parametrize(
     ("bodies", "remedy"),
     [
         ([CHARGE], "Settle it first: perdure goal resume g."),
-        ([CHARGE, Termination("cancelled")], "Find that out first."),
-        ([CHARGE, cancelled("unknown")], "Find that out first."),
-        ([CHARGE, cancelled("yes")], "Find that out first."),
-        ([CHARGE, cancelled(None), Termination("done")], "Find that out first."),
-        ([CHARGE, late("/charge#0.1"), Termination("failed", steps=("/charge#0",))], "perdure goal retry g asks for"),
-        ([CHARGE, OutcomeUnknown("/charge#0.1", "killed"), Decision("/charge#0.1", "abort")], "Find that out first."),
+        ([CHARGE, Termination("cancelled")], OUTSIDE),
+        ([CHARGE, cancelled("unknown")], OUTSIDE),
+        ([CHARGE, cancelled("yes")], OUTSIDE),
+        ([CHARGE, cancelled(None), Termination("done")], OUTSIDE),
+        ([CHARGE, late("/charge#0.1"), Termination("failed", steps=("/charge#0",))], DECIDED),
+        ([CHARGE, OutcomeUnknown("/charge#0.1", "killed"), Decision("/charge#0.1", "abort")], OUTSIDE),
     ],
     ids=str,
 )

@@ -250,15 +250,23 @@ def _settling(state: GoalState, unresolved: Sequence[CallState]) -> str:
         return ""
     call_ids = {call.call.call_id for call in unresolved}
     if _is_asked_by_retry(state, call_ids):
-        return f" Settle it first: perdure goal retry {state.goal_id} asks for a decision."
+        calls = " and ".join(call.call.call_id for call in unresolved)
+        return f" `perdure goal retry {state.goal_id}` asks you to decide the outcome of {calls}. Do that first."
     if state.termination is not None:
-        return " Find that out first."
+        return _look_outside(unresolved)
     unknown = next((call_id for call_id in call_ids & {*state.open_calls} if state.calls[call_id].unknown), None)
     if unknown is not None:
         decide = shlex.join(["perdure", "goal", "decide", state.goal_id, unknown])
-        return f" Settle it first: {decide} skip (it happened) or retry (it did not)."
+        return f" Settle it first: {decide} skip (its effect exists) or retry (it had no effect)."
     is_open = not call_ids.isdisjoint(state.open_calls)
-    return f" Settle it first: perdure goal resume {state.goal_id}." if is_open else " Find that out first."
+    return f" Settle it first: perdure goal resume {state.goal_id}." if is_open else _look_outside(unresolved)
+
+
+def _look_outside(unresolved: Sequence[CallState]) -> str:
+    """Return the advice for calls whose effects the goal can no longer find out."""
+    calls = [call.call.call_id for call in unresolved]
+    effects, exist = ("effect", "exists") if len(calls) == 1 else ("effects", "exist")
+    return f" Check first, outside Perdure, whether the {effects} of {' and '.join(calls)} {exist}."
 
 
 def _is_asked_by_retry(state: GoalState, call_ids: Collection[str]) -> bool:
