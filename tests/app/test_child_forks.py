@@ -143,7 +143,7 @@ async def test_the_fork_that_a_cancel_offers_names_what_a_child_may_have_done(go
         await goals.resume(goal_id)
     [offered] = cancelled.value.next
     assert offered.command.startswith(f"perdure goal fork {goal_id} --before '/ship#0' --repeat '/ship#0'")
-    assert f"(its child {child}: /send#0) may have happened" in offered.why
+    assert f"(its child {child}: /send#0), whose effect may exist" in offered.why
     seen = await goals.look_into(await goals.get(goal_id))
     assert [each.why for each in seen.next] == [offered.why]
     assert CALLS.count("send") == 1

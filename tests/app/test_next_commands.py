@@ -86,13 +86,13 @@ def test_a_retry_of_a_step_that_may_have_happened_waits_for_a_decision() -> None
     timed_out = (call("/pay#0"), failed("/pay#0", "timeout"))
     [found] = after(state_of(*timed_out, Termination("failed", steps=("/pay#0",)), mind=FLOW))
     assert found.command == "perdure goal retry g"
-    assert found.why == "Reopen the goal, which then waits for a decision about /pay#0, which may have happened."
+    assert found.why == "Reopen the goal, which then waits for a decision about /pay#0, whose effect may exist."
     other = (call("g1.1/a#0"), failed("g1.1/a#0"))
     both = Termination("failed", steps=("g1.0/pay#0", "g1.1/a#0"))
     [found] = after(state_of(call("g1.0/pay#0"), failed("g1.0/pay#0", "timeout"), *other, both, mind=FLOW))
     assert found.why == (
         "Retry the failed step g1.1/a#0 when the cause is fixed."
-        " The goal then waits for a decision about g1.0/pay#0, which may have happened."
+        " The goal then waits for a decision about g1.0/pay#0, whose effect may exist."
     )
 
 
@@ -136,7 +136,7 @@ def test_a_cancelled_goal_is_forked_before_the_step_that_was_cut_off_or_after_th
     end = Termination("cancelled")
     [found] = after(state_of(call("a"), failed("a", "cancelled"), end))
     assert found.command == "perdure goal fork g --before a --repeat a"
-    assert found.why.endswith("a may have happened, and the fork would repeat that: find that out first.")
+    assert found.why.endswith("The fork would repeat a, whose effect may exist. Check that first, outside Perdure.")
     assert commands(state_of(Ask("a.1", "a", "?"), end)) == ["perdure goal fork g --before a"]
     assert commands(state_of(call("a"), ToolOutput("a.1", ok=True), end)) == ["perdure goal fork g --after a"]
     assert commands(state_of(end)) == ["perdure goal fork g --at 1"]
@@ -199,7 +199,7 @@ def test_a_script_is_run_again_with_its_arguments() -> None:
 def test_an_unknown_outcome_has_all_three_decisions() -> None:
     found = after(state_of(call("a"), OutcomeUnknown("a.1", "The worker died.")))
     assert [each.command.split()[-2] for each in found] == ["skip", "retry", "abort"]
-    assert found[0].why.startswith("The outcome of a.1 is unknown. The worker died. Skip it")
+    assert found[0].why.startswith("The outcome of a.1 is unknown. The worker died. Skip the call")
 
 
 def test_a_step_whose_result_is_not_known_is_skipped_with_a_value() -> None:
@@ -212,7 +212,7 @@ def test_a_step_that_returns_something_is_skipped_with_a_value_of_its_type() -> 
     returning = ToolCall("a.1", "a", "step", {}, "once", returns="Receipt")
     skip, retry, _ = after(state_of(returning, OutcomeUnknown("a.1", "The worker died.")))
     assert skip.command == "perdure goal decide g a.1 skip --value JSON --resume"
-    assert skip.why.endswith("it counts as done. Replace JSON by its result, which is of type Receipt.")
+    assert skip.why.endswith("the call then counts as done. Replace JSON by its result, which is of type Receipt.")
     assert retry.command == "perdure goal decide g a.1 retry --resume"
 
 

@@ -130,7 +130,9 @@ async def test_a_check_that_raises_after_its_step_raised_is_named_with_its_excep
     assert call.outcome is not None
     assert (call.outcome.happened, call.outcome.error and call.outcome.error.args) == ("unknown", ["no reply"])
     said = str(call.outcome.error and call.outcome.error.message)
-    assert "; its check cannot tell whether it happened: it raised ConnectionError: no route to the bank (" in said
+    assert (
+        "; its check cannot tell whether its effect exists: it raised ConnectionError: no route to the bank (" in said
+    )
     assert "no route to the bank" in str(failure_of(ran))
 
 

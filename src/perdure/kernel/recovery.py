@@ -84,7 +84,7 @@ async def settle_once(tool: Tool, context: CallContext, why: str, not_happened: 
         case "happened" | KnownOutput():
             output = found.output if isinstance(found, KnownOutput) else None
             happened = ToolOutput(call_id, ok=True, output=output)
-            return [OutcomeUnknown(call_id, f"{why}; its check says that it happened."), happened]
+            return [OutcomeUnknown(call_id, f"{why}; its check says that its effect exists."), happened]
         case "lost_result":
             return [OutcomeUnknown(call_id, f"{why}; {WITHOUT_RESULT}.")]
         case "not_happened":
@@ -121,7 +121,7 @@ async def _recover_call(tool: Tool, context: CallContext) -> list[Body]:
             return [OutcomeUnknown(call.call_id, f"{_WHY}. {error.detail}")]
     if call.effect != "once":
         return _again(call, f"{_WHY}; it is {call.effect}, so it is run again.", by="effect")
-    again = _again(call, f"{_WHY}; its check says that it did not happen, so it is run again.", by="check")
+    again = _again(call, f"{_WHY}; its check says that it had no effect, so it is run again.", by="check")
     return await settle_once(tool, context, _WHY, again)
 
 

@@ -252,7 +252,7 @@ def test_a_call_whose_outcome_is_unknown_is_decided_in_place(server: ModelServer
     program.press("y", ENTER)
     assert program.end()[0] != 0, "the call has ended its own worker"
     again = start("chat", "--continue")
-    again.until("did it happen?")
+    again.until("Did the call have its effect?")
     again.press("skip", ENTER)
     again.until("It was skipped.")
     again.press("/exit", ENTER)

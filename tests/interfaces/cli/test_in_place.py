@@ -267,8 +267,8 @@ def resumed_unknown(start: Start, ready: Path) -> Program:
     program = start("goal", "resume", asyncio.run(make()))
     shown = program.until(LEAVE)
     assert "Nobody knows." in shown
-    assert "skip      it happened" in shown
-    assert "retry     it did not happen, run it again" in shown
+    assert "skip      its effect exists" in shown
+    assert "retry     it had no effect; run it again" in shown
     return program
 
 

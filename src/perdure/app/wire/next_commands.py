@@ -42,10 +42,10 @@ LIMIT_FLAGS: dict[LimitName, str] = {
     "usd": "--budget",
     "seconds": "--timeout",
 }
-_SKIP = "Skip it if it happened: it counts as done."
+_SKIP = "Skip the call if its effect exists: the call then counts as done."
 DECISIONS = {
     "skip": f"{_SKIP} Add --value JSON to set its output.",
-    "retry": "Retry it if it did not happen: it is run again.",
+    "retry": "Retry the call if it had no effect: it is run again.",
     "abort": "Abort: the goal ends as failed.",
 }
 """The decisions on an unknown outcome, the least invasive first."""
@@ -344,7 +344,7 @@ def _why_retried(state: GoalState, planned: Reopened) -> str:
         said.append(f"{begins} {', '.join(children)}, a child that the flow had cancelled before it failed.")
     if unknown:
         begins = "The goal then waits" if repeated else "Reopen the goal, which then waits"
-        said.append(f"{begins} for a decision about {', '.join(unknown)}, which may have happened.")
+        said.append(f"{begins} for a decision about {', '.join(unknown)}, whose effect may exist.")
     if not said and state.begun.mind.kind == "flow":
         return "Run the flow again over its recorded steps, when the bug is fixed."
     return " ".join(said) or "Retry what failed, when the cause is fixed."
@@ -408,8 +408,9 @@ def _fork_before(state: GoalState, step: str, why: str, children: ChildEffects |
     repeats = [word for each in at_risk for word in ("--repeat", each)]
     command = _perdure("goal", "fork", state.goal_id, "--before", step, *repeats)
     said = ", ".join(name_unresolved(call, known) for call in at_risk.values())
-    warning = f" {said} may have happened, and the fork would repeat that: find that out first." if at_risk else ""
-    return NextCommand(command, f"{why}{warning}")
+    if at_risk:
+        why = f"{why} The fork would repeat {said}, whose effect may exist. Check that first, outside Perdure."
+    return NextCommand(command, why)
 
 
 def _cut_off(state: GoalState) -> list[CallState]:

@@ -8,9 +8,9 @@ from perdure.kernel.history.call_state import CallState
 CANCELLED = "cancelled"
 """The error code of a cancelled call."""
 _EFFECTS: dict[Happened, str] = {
-    "yes": "its check says that it happened",
-    "no": "its check says that it did not happen",
-    "unknown": "whether it happened is not known",
+    "yes": "its check says that its effect exists",
+    "no": "its check says that it had no effect",
+    "unknown": "whether its effect exists is not known",
 }
 
 

@@ -144,7 +144,9 @@ class Interactive:
         if unknown is not None:
             self._talk.display.notice(unknown.why)
         words = _APPROVAL if unknown is None else _UNKNOWN
-        question = "allow? [y/n] " if unknown is None else "did it happen? skip (yes), retry (no) or abort> "
+        question = (
+            "allow? [y/n] " if unknown is None else "Did the call have its effect? skip (yes), retry (no) or abort> "
+        )
         decision = words.get((await self._prompt.read(question)).strip().lower())
         if decision is None:
             self._talk.display.notice(f"Left open; perdure goal show {self._talk.goal_id} says how it is decided.")

@@ -175,8 +175,10 @@ class StepTool:
         try:
             found = await self.check(context)
         except Invalid as error:
-            log.warning("%s raised, and its check cannot tell whether it happened: %s", context.call.step, error.detail)
-            message = f"{failure.message}; its check cannot tell whether it happened: {error.detail}"
+            log.warning(
+                "%s raised, and its check cannot tell whether its effect exists: %s", context.call.step, error.detail
+            )
+            message = f"{failure.message}; its check cannot tell whether its effect exists: {error.detail}"
             return _Ended(error=replace(failure, message=message, retryable=False), happened="unknown")
         done = _done(found, f"The step raised {failure.code}: {failure.message}".rstrip("."), "yes")
         if done is not None:
@@ -199,9 +201,9 @@ class StepTool:
         if done is not None:
             return done
         if found == "not_happened" and not self._is_running(context.call.call_id):
-            message = f"{too_long}; its check says that it did not happen."
+            message = f"{too_long}; its check says that it had no effect."
             return _Ended(error=ToolError(NOT_HAPPENED, message, retryable=is_retryable))
-        message = f"{too_long}; whether it happened is not known, so it is not repeated."
+        message = f"{too_long}; whether its effect exists is not known, so it is not repeated."
         return _Ended(error=ToolError(TIMEOUT, message, retryable=False))
 
     async def check(self, context: CallContext) -> Check:

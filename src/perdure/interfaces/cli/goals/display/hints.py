@@ -59,7 +59,7 @@ def interrupted_lines(state: GoalState) -> list[str]:
     found = []
     for call in state.open_calls.values():
         if call.runs and isinstance(call.call, ToolCall):
-            asks = "at a resume, its check finds out whether it happened, or you are asked"
+            asks = "at a resume, its check finds out whether it had its effect, or you are asked"
             then = asks if call.call.effect == "once" else f"it is {call.call.effect}, so a resume runs it again"
             found.append(one_line(f"{call.call.call_id} was interrupted: {then}."))
     return found

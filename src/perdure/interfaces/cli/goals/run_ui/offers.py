@@ -34,8 +34,8 @@ class Offer:
 
 LATER = Option(Choice("leave it", "decide later; the goal keeps waiting"))
 _UNKNOWN = (
-    Option(Choice("skip", "it happened"), "skip"),
-    Option(Choice("retry", "it did not happen, run it again"), "retry"),
+    Option(Choice("skip", "its effect exists; the call counts as done"), "skip"),
+    Option(Choice("retry", "it had no effect; run it again"), "retry"),
     Option(Choice("abort", "end the goal as failed"), "abort"),
     LATER,
 )
