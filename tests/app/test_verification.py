@@ -100,6 +100,7 @@ async def test_a_row_that_contradicts_its_history_is_named(db: DatabaseClient, c
     await edit(db, ROW.format(change, "g"))
     (problem,) = await verify_database(db)
     assert problem.startswith(f"The row of g {sentence}.")
+    assert problem.endswith("Restore a backup from before the damage (`perdure db restore`).")
 
 
 async def test_a_fork_whose_parent_is_gone_is_named(db: DatabaseClient) -> None:

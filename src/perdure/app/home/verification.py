@@ -9,7 +9,7 @@ from functools import partial
 from perdure.errors import Damaged, NotFound
 from perdure.kernel.events import NO_HASH, Event
 from perdure.kernel.fold import fold
-from perdure.kernel.history.replay import damaged_event, require_same_row, require_unchanged
+from perdure.kernel.history.replay import RESTORE, damaged_event, require_same_row, require_unchanged
 from perdure.store.client import DatabaseClient
 from perdure.store.goals.append import lost_origin
 from perdure.store.goals.audit import (
@@ -112,13 +112,19 @@ async def _require_whole(database: DatabaseClient, row: HistoryRow, most: int | 
     while seq < row.last_seq:
         events = [event for event in await _page(database, row, seq, _EVENTS) if event.seq <= row.last_seq]
         if not events:
-            raise damaged_event(row.goal_id, seq + 1, f"is missing: {row.last_seq} were written")
+            raise damaged_event(row.goal_id, seq + 1, f"is missing: {_last(row)}")
         previous = require_unchanged(events, row.goal_id, after=seq, previous=previous)
         seq = events[-1].seq
     if previous != row.last_hash:
-        raise damaged_event(row.goal_id, row.last_seq, "was changed: its row has another hash")
+        raise damaged_event(
+            row.goal_id, row.last_seq, "was changed: its hash differs from the one in the table `goals`"
+        )
     if (row.newest_seq or 0) > row.last_seq:
-        raise damaged_event(row.goal_id, row.last_seq + 1, f"is one too many: its row ends at {row.last_seq}")
+        raise damaged_event(row.goal_id, row.last_seq + 1, f"is unexpected: {_last(row)}")
+
+
+def _last(row: HistoryRow) -> str:
+    return f"the table `goals` has {row.last_seq} as the last event of this goal"
 
 
 async def _require_same_row(database: DatabaseClient, row: HistoryRow) -> None:
@@ -130,7 +136,11 @@ async def _require_same_row(database: DatabaseClient, row: HistoryRow) -> None:
     """
     counts = await database.read_raw(partial(inbox_counts, goal_id=row.goal_id))
     if counts is not None and counts[0] != counts[1]:
-        raise Damaged(f"The row of {row.goal_id} has inbox_count {counts[0]}; its inbox has {counts[1]} rows.")
+        raise Damaged(
+            f"The row of {row.goal_id} has inbox_count {counts[0]}; its inbox has {counts[1]} rows. Each row is an"
+            " answer, a signal or another request that the history does not have yet; with a wrong count, a worker may"
+            f" overlook it. {RESTORE}."
+        )
     summary = await database.read_raw(partial(row_of, goal_id=row.goal_id))
     if summary is None:
         return
@@ -151,7 +161,7 @@ async def _hash_before(database: DatabaseClient, row: HistoryRow, seq: int) -> b
         raise lost_origin(row.goal_id, origin.goal_id)
     found = await database.read_raw(partial(hash_before, row=row, after=seq))
     if found is None:
-        raise damaged_event(row.goal_id, seq, f"is missing: {row.last_seq} were written")
+        raise damaged_event(row.goal_id, seq, f"is missing: {_last(row)}")
     return found
 
 

@@ -12,7 +12,8 @@ from perdure.kernel.fold import GoalState, fold
 from perdure.kernel.history.forking import fork_before_damage
 from perdure.kernel.summary import Summary, summarise
 
-_RESTORE = "Restore a backup from before the damage (`perdure db restore`)"
+RESTORE = "Restore a backup from before the damage (`perdure db restore`)"
+"""The next step after damage that Perdure cannot repair."""
 
 
 class DamagedEvent(Damaged):
@@ -38,7 +39,7 @@ def replay(events: Sequence[Event], summary: Summary) -> Replayed:
     """
     require_unchanged(events, summary.goal_id)
     if len(events) < summary.last_seq:
-        fault = f"is missing: {summary.last_seq} were written"
+        fault = f"is missing: the last event of this goal was {summary.last_seq}"
         raise damaged_event(summary.goal_id, len(events) + 1, fault, events)
     state = fold(events)
     require_same_row(state, summary)
@@ -68,7 +69,7 @@ def damaged_event(goal_id: str, seq: int, fault: str, intact: Sequence[Event] = 
 
     `intact` are the events before it, if the caller has all of them: then the offered fork repeats no effect.
     """
-    remedy = _RESTORE
+    remedy = RESTORE
     if seq > 1:
         options = fork_before_damage(intact) if intact else f"--at {seq - 1}"
         remedy += f", or fork the goal before the damage (`perdure goal fork {goal_id} {options}`)"
@@ -91,7 +92,7 @@ def require_same_row(state: GoalState, row: Summary) -> None:
         value, stored = getattr(expected, name), getattr(row, name)
         if value != stored:
             fault = f"has {name} {stored!r}; its {expected.last_seq} events say {value!r}"
-            raise Damaged(f"The row of {row.goal_id} {fault}. {_RESTORE}.")
+            raise Damaged(f"The row of {row.goal_id} {fault}. {RESTORE}.")
 
 
 def _hash(state: GoalState) -> str:
