@@ -5,22 +5,21 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from perdure.app.goals.arguments import validate
+from perdure.app.goals.arguments.differences import difference_of_policies, difference_of_tasks
 from perdure.errors import Invalid, NotFound, Unavailable, from_os_error
 from perdure.files.opening import read_input_file
 from perdure.kernel.events import GoalBegun, Limits, Message, MindSpec, ParentCall, PolicySpec
 from perdure.minds.flow.flow import Flow
-from perdure.minds.flow.registry import is_own_name, require_newest
-from perdure.minds.flow.scripts import script_call, without_script
+from perdure.minds.flow.registry import require_newest
+from perdure.minds.flow.scripts import script_call
 from perdure.minds.flow.steps.user_errors import described
 from perdure.minds.flow.values.values import arguments_to_json, require_readable
 
 _LONGEST = 500
-_SHOWN = 100
 
 
 @dataclass(frozen=True)
@@ -57,68 +56,12 @@ class NewGoal:
         validate.tags(self.tags)
         validate.key(self.key, is_childs=self.parent is not None)
 
-    def differs_from(self, begun: GoalBegun) -> str | None:  # noqa: PLR0911 (one return for each difference)
-        """Return the differences to another goal; the working folder and the limits do not count."""
+    def differs_from(self, begun: GoalBegun) -> str | None:
+        """Return the first difference to another goal; the working folder and the limits do not count."""
         if self.policy is not None and self.policy != (begun.policy or PolicySpec()):
-            return "which was started with another policy for the calls of models"
-        mind, was = without_script(self.mind), without_script(begun.mind)
-        if was.kind != mind.kind:
-            return f"which is a {was.kind}, {_shown(begun.text)}, and not a {mind.kind}"
-        if mind.kind == "flow":
-            return _difference_of_flows(was, mind, has_name=self.flow is not None and self.flow.has_own_name)
-        if mind.kind == "model" and (was != mind or begun.bot != self.bot):
-            return "which has another bot or model, or differs in whether it is a conversation"
-        if was.plan != mind.plan:
-            return f"which has another plan: {_first_other_line(was.plan or '', mind.plan or '')}"
-        if begun.text != self.text:
-            return f"which is {_shown(begun.text)}, and not {_shown(self.text)}"
-        how = "by" if was.shell else "without"
-        return None if was == mind else f"which is run {how} a shell"
-
-
-def _difference_of_flows(was: MindSpec, now: MindSpec, *, has_name: bool) -> str | None:
-    """Return the differences between two goals of flows.
-
-    Their texts do not count: a name may have been added since, and a set is shown in any order.
-    """
-    if not _is_same_flow(was, now, has_name=has_name):
-        return f"which is the flow {_flow_shown(was)}, and not {_flow_shown(now)}"
-    if was.args != now.args:
-        return f"which has the arguments {_shown(_called_with(was))}, and not {_shown(_called_with(now))}"
-    return None
-
-
-def _is_same_flow(was: MindSpec, now: MindSpec, *, has_name: bool) -> bool:
-    """Return whether two goals have the same flow: by its own name, else by its path.
-
-    Adding or removing the name of a flow does not change its identity at the same path.
-    """
-    if was.at is None or now.at is None:
-        return was.at == now.at
-    is_named_alike = was.flow == now.flow and has_name
-    return is_named_alike or (was.at == now.at and not (has_name and is_own_name(was.at, was.flow)))
-
-
-def _flow_shown(mind: MindSpec) -> str:
-    return f"{mind.flow} ({mind.at})" if mind.at is not None and is_own_name(mind.at, mind.flow) else str(mind.at)
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
-
-
-def _called_with(mind: MindSpec) -> object:
-    arguments = mind.args or {}
-    return arguments.get("kwargs") or arguments.get("args")
-
-
-def _first_other_line(was: str, new: str) -> str:
-    """Describe the first line in which two texts differ."""
-    pairs = zip_longest(was.split("\n"), new.split("\n"))
-    line, (old_line, new_line) = next(pair for pair in enumerate(pairs, 1) if pair[1][0] != pair[1][1])
-    then, now = ("missing" if text is None else _shown(text) for text in (old_line, new_line))
-    return f"line {line} was {then}, and is {now} now"
+            return difference_of_policies(begun.policy or PolicySpec(), self.policy)
+        has_name = self.flow is not None and self.flow.has_own_name
+        return difference_of_tasks(begun, self.text, self.mind, self.bot, has_name=has_name)
 
 
 def new_goal(

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from perdure.app.goals.arguments.differences import difference_of_policies
 from perdure.app.goals.updates.child_effects import read_child_effects
 from perdure.app.wire.goal_view import GoalView
 from perdure.app.workers.runner import Runner
@@ -144,11 +145,16 @@ class GoalForks:
         origin = known.forked_from
         is_same_place = origin is not None and (origin.goal_id, origin.seq) == (goal_id, seq)
         if not is_same_place or has_taken != take_key:
-            taking = " that takes its key" if take_key else ""
-            raise KeyTaken(f"The key started {known.goal_id}, which is not a fork of {goal_id} at {seq}{taking}.")
+            taking = " that takes its start key" if take_key else ""
+            raise KeyTaken(
+                f"The key {key!r} already started {known.goal_id}, which is not a fork of {goal_id} at event"
+                f" {seq}{taking}. Use another key."
+            )
         made = fold(await self._store.load(known.goal_id, upto=seq + 1)).begun
-        if place.policy is not None and (made.policy or PolicySpec()) != place.policy:
-            raise KeyTaken(f"The key started {known.goal_id}, a fork with another policy for the calls of models.")
+        policy = made.policy or PolicySpec()
+        if place.policy is not None and policy != place.policy:
+            difference = difference_of_policies(policy, place.policy)
+            raise KeyTaken(f"The key {key!r} already started {known.goal_id}, {difference}. Use another key.")
         return replace((await self._seen([known]))[0], is_news=False)
 
     async def _fork_called(self, key: str, place: _Place) -> Summary | None:
