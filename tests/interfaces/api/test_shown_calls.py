@@ -59,9 +59,9 @@ async def test_an_approval_without_the_hash_or_with_another_one_is_not_recorded(
     second = await asked(there, model_server, "echo", "2")
     goal_id, call_id = first["goal_id"], first["call_id"]
     decide = there.client.goals.decide
-    with pytest.raises(Invalid, match="shown_sha256"):
+    with pytest.raises(Invalid, match="`shown_sha256` is missing"):
         await decide(goal_id, "approve", call_id=call_id)
-    with pytest.raises(Conflict, match="Another call was shown"):
+    with pytest.raises(Conflict, match="`shown_sha256` does not match call"):
         await decide(goal_id, "approve", call_id=call_id, shown_sha256=second["shown_sha256"])
     with pytest.raises(Invalid, match="pattern"):
         await decide(goal_id, "approve", call_id=call_id, shown_sha256="0")
@@ -77,7 +77,7 @@ async def test_an_approval_without_the_hash_or_with_another_one_is_not_recorded(
 
 async def test_a_denial_needs_no_hash_and_is_checked_against_one(there: Served, model_server: ModelServer) -> None:
     found = await asked(there, model_server, "true")
-    with pytest.raises(Conflict, match="Another call was shown"):
+    with pytest.raises(Conflict, match="`shown_sha256` does not match call"):
         await there.client.goals.decide(found["goal_id"], "deny", shown_sha256="0" * 64)
     assert await there.client.goals.decide(found["goal_id"], "deny")
 

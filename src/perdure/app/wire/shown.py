@@ -51,8 +51,7 @@ def require_hash(decision: str, given: str | None) -> None:
     """
     if decision == "approve" and given is None:
         raise Invalid(
-            "An approval names the call that was shown: pass its shown_sha256, which GET /approvals has. Nothing was"
-            " recorded."
+            "`shown_sha256` is missing. `approve` requires it; `GET /approvals` returns it. Nothing was recorded."
         )
 
 
@@ -64,6 +63,6 @@ def require_shown(state: GoalState, chosen: Decision, given: str | None) -> None
     now = None if given is None else shown_sha256(state, chosen.call_id)
     if now != given:
         raise Conflict(
-            f"Another call was shown than {chosen.call_id} of {state.goal_id}: shown_sha256 differs. Nothing was"
-            " recorded. GET /approvals shows the call."
+            f"`shown_sha256` does not match call {chosen.call_id} of {state.goal_id}. Read the call again"
+            " (`GET /approvals`). Nothing was recorded."
         )

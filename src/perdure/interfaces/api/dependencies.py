@@ -113,7 +113,7 @@ def entity_tags(if_match: str | None) -> list[str] | None:
     if if_match is None or if_match.strip() == "*":
         return None
     if not _TAGS.fullmatch(if_match):
-        raise Invalid(f"If-Match must be a list of ETags in quotes, such as '\"3\"', or *; got {if_match[:40]!r}.")
+        raise Invalid(f'Invalid If-Match: expected quoted ETags such as "3", or *, got {if_match[:80]}.')
     tags = _TAG.findall(if_match)
     if len(tags) > _MOST_TAGS:
         raise Invalid(f"If-Match must have at most {_MOST_TAGS} ETags, got {len(tags)}.")
@@ -130,5 +130,5 @@ def wanted_revisions(if_match: str | None) -> list[int] | None:
         return None
     found = [int(tag) for tag in tags if _REVISION.fullmatch(tag)]
     if not found:
-        raise Stale("If-Match has no ETag of a session, which is its revision, such as '\"3\"'.")
+        raise Stale(f'Invalid If-Match: expected a quoted revision of the session such as "3", got {if_match[:80]}.')
     return found

@@ -49,7 +49,9 @@ def require_plain_path(request: Request) -> None:
     Raises: NotFound
     """
     if b"%2f" in request.scope.get("raw_path", b"").lower():
-        raise NotFound("Unknown path: it has %2F. Find the goal of such a key by GET /goals?key=.")
+        raise NotFound(
+            "A path must not contain %2F. To find a goal whose start key contains a slash, use GET /goals?key=KEY."
+        )
 
 
 router = APIRouter(prefix="/goals", tags=["goals"], route_class=JsonRoute, dependencies=[Depends(require_plain_path)])

@@ -121,13 +121,13 @@ class GoalBody(BaseModel):
     @model_validator(mode="after")
     def _is_one(self) -> "GoalBody":
         if sum(each is not None for each in (self.text, self.command, self.plan, self.flow)) != 1:
-            raise ValueError("expected exactly one of text, command, plan and flow")
+            raise ValueError("expected exactly one of `text`, `command`, `plan` and `flow`")
         if self.model is not None and self.text is None:
-            raise ValueError("only a text has a model")
+            raise ValueError("`model` requires `text`")
         if self.args is not None and self.flow is None:
-            raise ValueError("only a flow takes args")
+            raise ValueError("`args` requires `flow`")
         if self.shell and not isinstance(self.command, str):
-            raise ValueError("only a command that is one line is run by a shell")
+            raise ValueError("`shell` requires `command` as one string")
         return self
 
 
@@ -209,10 +209,10 @@ class ForkBody(BaseModel):
     @model_validator(mode="after")
     def _is_one_place(self) -> "ForkBody":
         if sum(each is not None for each in (self.at, self.before, self.after, self.before_message)) != 1:
-            raise ValueError("expected exactly one of at, before, after and before_message")
+            raise ValueError("expected exactly one of `at`, `before`, `after` and `before_message`")
         is_of_steps = self.before is not None or self.after is not None or bool(self.repeat) or self.take_key
         if is_of_steps and (self.text is not None or self.model is not None):
-            raise ValueError("text and model are for conversations, which are forked at or before_message only")
+            raise ValueError("`text` and `model` require `at` or `before_message`, without `repeat` and `take_key`")
         return self
 
 
