@@ -196,9 +196,8 @@ async def test_the_same_key_makes_the_same_fork_and_no_other(goals: Goals) -> No
         for place in ({"after": "ask"}, {"at": 1}):
             with pytest.raises(Conflict):
                 await goals.fork(goal_id, **place, take_key=take_key, key=f"call {take_key}")
-        with pytest.raises(
-            KeyTaken, match=f"The key 'call {take_key}' already started {made[0].id}, which is not a fork"
-        ):
+        said = f"The key 'call {take_key}' already started {made[0].id}, which is not a fork of {goal_id} at event 3"
+        with pytest.raises(KeyTaken, match=said):
             await goals.fork(goal_id, before="ask", take_key=not take_key, key=f"call {take_key}")
     assert len(await goals.list()) == 3
 
