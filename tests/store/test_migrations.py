@@ -238,7 +238,7 @@ async def test_a_sqlite_file_whose_bookkeeping_disagrees_is_damaged_and_no_copy_
             plain.execute(f"PRAGMA user_version = {CHAIN.head - 1}")
     before = sqlite_path.read_bytes()
     for _ in range(2):
-        with pytest.raises(Damaged, match="its table alembic_version has"):
+        with pytest.raises(Damaged, match="in its table `alembic_version`"):
             await DatabaseClient.create(str(sqlite_path))
     assert sqlite_path.read_bytes() == before
     assert not list(sqlite_path.parent.glob("*.before-*"))

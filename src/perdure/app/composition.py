@@ -201,8 +201,10 @@ async def open_unchanged(settings: Settings) -> AsyncIterator[Perdure]:
 
     Raises: NotFound when the home or database does not exist, or a restore was interrupted.
     """
-    if not settings.home.is_dir() or is_restore_pending(settings.home):
-        raise NotFound(f"No home at {settings.home}, or a restore of it was interrupted.")
+    if not settings.home.is_dir():
+        raise NotFound(f"No home at {settings.home}. `perdure db migrate` creates one.")
+    if is_restore_pending(settings.home):
+        raise NotFound(f"A restore of {settings.home} was interrupted. `perdure goal list` finishes it.")
     async with open_home(settings, migrate=False, must_exist=True) as p:
         yield p
 

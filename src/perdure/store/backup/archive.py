@@ -100,7 +100,7 @@ def unpack_archive(source: Path, places: Mapping[str, Path]) -> Manifest:
         for member in _plain_members(archive, source):
             content = archive.extractfile(member)
             if content is None or member.name in found or text:
-                raise Invalid(f"{source} holds {member.name!r} twice, or behind its manifest.")
+                raise Invalid(f"{source} contains {member.name!r} twice, or after its manifest. Use another backup.")
             if member.name == MANIFEST:
                 text = content.read(_LARGEST_MANIFEST)
             else:
@@ -110,7 +110,7 @@ def unpack_archive(source: Path, places: Mapping[str, Path]) -> Manifest:
         _read_to_the_end(unzipped)
     manifest = _read_manifest(text, source)
     if {entry.path: entry for entry in manifest.entries} != found or DATABASE not in found:
-        raise Damaged(f"{source} does not hold what its manifest says. Use another backup.")
+        raise Damaged(f"The contents of {source} differ from its manifest. Use another backup.")
     return manifest
 
 

@@ -64,5 +64,8 @@ def problems_of(core: "sa.Connection") -> list[str]:
         return found  # an older schema is not damage
     noted = core.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
     if noted != f"{version:04d}":
-        found.append(f"the file says that its version is {version:04d}, its bookkeeping says {noted}")
+        found.append(
+            f"`user_version` is {version:04d}, but the table `alembic_version` has {noted}; restore a backup"
+            " (`perdure db restore`)"
+        )
     return found + schema_problems(core)

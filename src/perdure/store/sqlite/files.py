@@ -161,6 +161,9 @@ def _fill(new: Path, chain: Chain, *, migrate: bool) -> None:
             beside.unlink(missing_ok=True)
 
 
+_RESTORE = "Restore a backup with `perdure db restore --replace ARCHIVE`."
+
+
 def recognise(path: Path, chain: Chain = CHAIN, *, shown: Path | None = None) -> Probe:
     """Identify a database file without changing it; errors name it `shown`.
 
@@ -169,7 +172,7 @@ def recognise(path: Path, chain: Chain = CHAIN, *, shown: Path | None = None) ->
     found = probe(path)
     if found.is_ours and found.version < 1 and not found.is_empty:
         raise Damaged(
-            f"{shown or path} says that its version is {found.version}, but it has tables. It was not changed."
+            f"{shown or path} has tables, but `user_version` is {found.version}. It was not changed. {_RESTORE}"
         )
     if not (found.is_ours or found.is_blank):
         raise Invalid(f"{shown or path} is a SQLite database of another program. It was not changed.")
@@ -181,8 +184,8 @@ def recognise(path: Path, chain: Chain = CHAIN, *, shown: Path | None = None) ->
     if found.version >= 1 and list(found.revisions) != [f"{found.version:04d}"]:
         noted = ", ".join(found.revisions) or "nothing"
         raise Damaged(
-            f"{shown or path} says that its version is {found.version:04d}, and its table alembic_version has {noted}."
-            " It was not changed. Restore a backup with `perdure db restore --replace ARCHIVE`."
+            f"{shown or path} has `user_version` {found.version:04d}, but {noted} in its table `alembic_version`. It"
+            f" was not changed. {_RESTORE}"
         )
     return found
 
