@@ -156,7 +156,7 @@ async def test_a_signal_with_the_key_of_another_is_a_conflict_and_the_same_again
     assert (await goals.signal(goal_id, "paid", 1, key="k")).is_news
     assert not (await goals.signal(goal_id, "paid", 1, key="k")).is_news
     for name, payload in (("paid", 2), ("sent", 1)):
-        with pytest.raises(Conflict, match="another post with the key 'k'"):
+        with pytest.raises(Conflict, match="another request with the key 'k'"):
             await goals.signal(goal_id, name, payload, key="k")
     await goals.signal(goal_id, "paid", 2, key="l")
     assert (await goals.resume(goal_id)).value == [1, 2]

@@ -93,7 +93,7 @@ async def test_a_key_that_names_another_post_is_a_conflict_in_the_inbox_and_in_t
     goal = await begin(stored)
     await stored.store.post("g", "signal", content_of(Signal("n", 1)), key="k")
     for _ in range(2):
-        with pytest.raises(Conflict, match="another post with the key 'k'"):
+        with pytest.raises(Conflict, match="another request with the key 'k'"):
             await stored.store.post("g", "signal", content_of(Signal("n", 2)), key="k")
         for row in await stored.store.inbox("g"):
             assert row.payload == {"name": "n", "payload": 1}
@@ -116,7 +116,7 @@ async def test_a_key_that_was_used_for_a_post_of_another_kind_is_a_conflict(
 ) -> None:
     await begin(stored)
     assert await stored.store.post("g", *first, key="k")
-    with pytest.raises(Conflict, match="another post with the key 'k'"):
+    with pytest.raises(Conflict, match="another request with the key 'k'"):
         await stored.store.post("g", *then, key="k")
     assert not await stored.store.post("g", *first, key="k")
     assert len(await stored.store.inbox("g")) == 1

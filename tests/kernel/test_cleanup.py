@@ -46,6 +46,6 @@ async def test_a_cancel_is_taken_once_and_shown_while_the_flow_cleans_up(world: 
     assert goal.status == "open"
     assert goal.detail == "Cancelled by person (no longer wanted): its flow cleans up before the goal ends."
     assert not await world.store.post("goal-a", "cancel", {"reason": "no longer wanted"}, key="cancel-1")
-    with pytest.raises(Conflict, match="another post with the key"):
+    with pytest.raises(Conflict, match="another request with the key"):
         await world.store.post("goal-a", "cancel", {"reason": "no longer wanted", "now": True}, key="cancel-1")
     assert await world.store.inbox("goal-a") == []

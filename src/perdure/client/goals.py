@@ -154,10 +154,10 @@ class Goals:
                     for goal in frame["goals"] if frame["type"] == "goals" else [frame["goal"]]:
                         yield cast("Goal", goal)
         except InvalidStatus as error:
-            raise refused(error.response.status_code, "such socket") from error
+            raise refused(error.response.status_code, "socket /ws/events") from error
         except (OSError, WebSocketException) as error:
-            raise Unavailable(f"{self._connection.url} cannot be reached: {error}.") from error
-        raise Unavailable(f"{self._connection.url} has closed the connection. Call it again.")
+            raise Unavailable(f"The connection to {self._connection.url} failed: {error}.") from error
+        raise Unavailable(f"{self._connection.url} has closed the connection. Call `changes` again.")
 
     async def resume(
         self,

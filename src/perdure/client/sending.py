@@ -42,7 +42,7 @@ def plain_step(name: str) -> str:
     """
     step = one_step(name)
     if not name or "/" in name:
-        raise NotFound(f"Unknown id {name[:80]!r}.")
+        raise NotFound(f"No object has the id {name[:80]!r}: an id is not empty and contains no slash.")
     return step
 
 

@@ -317,7 +317,9 @@ def unreadable(event: Event, error: Exception) -> Damaged:
 
 
 def _newer(event: Event, what: str) -> Conflict:
-    return Conflict(f"Event {event.seq} of {event.goal_id} was written by a newer Perdure ({what}). Update this one.")
+    return Conflict(
+        f"Event {event.seq} of {event.goal_id} was written by a newer Perdure ({what}). Install the newer Perdure here."
+    )
 
 
 def seal(body: Body, head: Head, *, event_id: str, iteration: int, timestamp_us: int) -> Event:

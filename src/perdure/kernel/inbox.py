@@ -144,7 +144,7 @@ def _bodies_of(row: InboxRow, state: GoalState, *, is_running: bool) -> list[Bod
 
 
 def _unreadable(row: InboxRow, state: GoalState, why: str) -> Damaged:
-    return Damaged(f"The post {row.id} to {state.goal_id} cannot be read ({why}).")
+    return Damaged(f"The request {row.id} to {state.goal_id} cannot be read ({why}).")
 
 
 def cut_short(state: GoalState, now_us: int, unended: Collection[str]) -> list[Body]:

@@ -149,7 +149,7 @@ class Loop:
             return await self._run()
         except LeaseLost:
             raise Unavailable(
-                f"The lease on {self.journal.goal_id} is too old to start a call: this process was stopped, or the"
+                f"The lease on {self.journal.goal_id} is too old to start a call: this process was suspended, or the"
                 " database did not answer. Another worker may have the goal by now. If not, resume it."
             ) from None
         finally:

@@ -113,7 +113,7 @@ class Executor:
             try:
                 notify = job()
             except BaseException:
-                log.exception("a job without a waiter failed on a thread of %s", self._name)
+                log.exception("a job that no caller waits for failed on a thread of %s", self._name)
             with self._counting:
                 self._unfinished -= 1
             if notify is not None:

@@ -177,8 +177,8 @@ def test_a_flow_of_a_script_is_reopened_and_the_script_named(
 ) -> None:
     goal = failed_of_script(tmp_path / "home", monkeypatch)
     assert perdure("goal", "retry", goal) == 0
-    resumed = f"`await p.goals.resume('{goal}')` in the script resumes this one."
-    assert perdure.out.endswith(f"the script starts another goal. {resumed}\n  python /srv/print.py\n")
+    resumed = f"To resume this goal, call `await p.goals.resume('{goal}')` in the script."
+    assert perdure.out.endswith(f"running the script again starts a new goal. {resumed}\n  python /srv/print.py\n")
     assert perdure.json("goal", "show", goal)["status"] == "interrupted"
     assert perdure("goal", "fork", goal, "--at", "1") == 0
     said, command = perdure.out.splitlines()[1:]

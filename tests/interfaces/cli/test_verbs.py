@@ -74,7 +74,7 @@ def test_a_signal_with_the_same_key_is_reported_once_also_after_the_end(perdure:
     assert perdure("goal", "signal", waiting, "paid", "2", "--key", "b", "--resume") == 0
     assert perdure.out == "[1, 2]\n"
     assert perdure("goal", "signal", waiting, "paid", "2", "--key", "b") == 0
-    assert perdure.out == f"{waiting} already has a post with this key; nothing was changed.\n"
+    assert perdure.out == f"{waiting} already has a request with this key; nothing was changed.\n"
     assert perdure("goal", "signal", waiting, "paid", "3", "--key", "b") == 4
     assert perdure("goal", "signal", waiting, "paid") == 4
 

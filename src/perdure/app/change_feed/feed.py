@@ -15,7 +15,7 @@ from typing import Any
 from perdure.app.change_feed.answers import LiveAnswers
 from perdure.app.change_feed.history_tail import HistoryTail
 from perdure.app.change_feed.progress import PendingProgress, ProgressReport
-from perdure.app.change_feed.subscription import Subscription
+from perdure.app.change_feed.subscription import HOME_IS_CLOSED, Subscription
 from perdure.app.outage_log import OutageLog
 from perdure.errors import PerdureError, Unavailable
 from perdure.kernel.calls.progress import CallProgress
@@ -142,7 +142,7 @@ class ChangeFeed:
         """Start watching the store; all events that are appended after this are published."""
         async with self._starting:
             if self._is_closed:
-                raise Unavailable("These goals are of a home that is closed. Use them inside its `async with` block.")
+                raise Unavailable(HOME_IS_CLOSED)
             if self._reading is not None:
                 return
             self._loop, self._signalled = asyncio.get_running_loop(), asyncio.Event()

@@ -8,6 +8,8 @@ from perdure.app.change_feed.progress import PendingProgress, ProgressReport
 from perdure.errors import Unavailable
 from perdure.kernel.conversation.answer_feed import AnswerDelta, AnswerReset
 
+HOME_IS_CLOSED = "The home is closed. Use `p.goals` inside the block `async with Perdure.open(…) as p`."
+"""The error of goals that are used after their home was closed."""
 MAX_PENDING = 8_000
 """The maximum number of pending goals of a subscriber that does not read; less than a mebibyte."""
 
@@ -80,6 +82,6 @@ class Subscription:
                     self._has_changes.clear()
         self._is_woken = False
         if self._is_over:
-            raise Unavailable("These goals are of a home that is closed. Use them inside its `async with` block.")
+            raise Unavailable(HOME_IS_CLOSED)
         changed, self._goals = list(self._goals), {}
         return changed

@@ -9,6 +9,7 @@ from perdure.app.change_feed.feed import ChangeFeed
 from perdure.app.change_feed.following import follow_pages, follow_updates
 from perdure.app.change_feed.progress import Update
 from perdure.app.change_feed.shared_views import SharedViews
+from perdure.app.change_feed.subscription import HOME_IS_CLOSED
 from perdure.app.goals.arguments import validate
 from perdure.app.goals.updates.child_effects import read_child_effects
 from perdure.app.home.system import observer
@@ -249,7 +250,7 @@ class GoalReader:
         Raises: Unavailable
         """
         if self._is_closed:
-            raise Unavailable("These goals are of a home that is closed. Use them inside its `async with` block.")
+            raise Unavailable(HOME_IS_CLOSED)
 
     async def views_of(self, summaries: Sequence[Summary]) -> Sequence[GoalView]:
         """Return the views of goals; one query for all checks which of them a live worker runs."""

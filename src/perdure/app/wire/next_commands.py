@@ -260,11 +260,13 @@ def _how_script_finds(goal: Summary) -> str:
 
     The start key finds a goal; an application finds its own goals, and a parent its children.
     """
-    resumed = f"`await p.goals.resume({goal.goal_id!r})` in the script resumes this"
+    call = f"call `await p.goals.resume({goal.goal_id!r})` in the script"
     if goal.forked_from is not None:
-        return f", which finds a goal by its start key. {resumed} fork"
+        return f", which finds a goal by its start key. To resume this fork, {call}"
     if goal.start_key is None and goal.queue == "cli" and goal.parent is None:
-        return f". The goal has no start key: run again, the script starts another goal. {resumed} one"
+        return (
+            f". The goal has no start key, so running the script again starts a new goal. To resume this goal, {call}"
+        )
     return ""
 
 

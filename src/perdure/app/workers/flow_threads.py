@@ -98,7 +98,11 @@ class FlowThread:
             self._there(lambda answered=answered: self._at_home(_settle, answered))  # type: ignore[misc]
             done, _ = await asyncio.wait({ended, answered}, timeout=DEAF_S, return_when=asyncio.FIRST_COMPLETED)
             if not done:
-                log.warning("the flow of %s blocks its thread and is abandoned", self._name)
+                log.warning(
+                    "the code of %s blocked its event loop for %g s; its thread is abandoned",
+                    self._name,
+                    DEAF_S,
+                )
                 return
             await asyncio.wait({ended}, timeout=_PAUSE_S)
 
@@ -144,7 +148,10 @@ class Apart:
 
         Raises: the errors of the function; Unavailable when it takes too long.
         """
-        late = Unavailable(f"The code of {name} does not return: its module, or what reads its arguments, blocks.")
+        late = Unavailable(
+            f"Importing {name}, or reading its arguments, took longer than {within_s:g} s. Look for code that blocks at"
+            " the top level of its module, or in a type of its parameters."
+        )
         if name in self._late:
             raise late
         thread = FlowThread(name)

@@ -152,7 +152,7 @@ class LocalWorker:
             )
         raise Unavailable(
             f"The lease was not renewed for {self._lease_s * 2 / 3:g} s: the database did not answer, or this process"
-            f" was stopped. {goal_id} was interrupted; another worker may have claimed it. If not:"
+            f" was suspended. {goal_id} was interrupted; another worker may have claimed it. If not:"
             f" `perdure goal resume {goal_id}`."
         )
 
@@ -235,7 +235,9 @@ class LocalWorker:
                     self._released.clear()
                     await self._released.wait()
         if self._held - self._abandoned:
-            log.warning("not released when the home was closed: %s", ", ".join(sorted(self._held - self._abandoned)))
+            log.warning(
+                "goals were not released when the home was closed: %s", ", ".join(sorted(self._held - self._abandoned))
+            )
 
     async def _retire(self, worker: Worker) -> None:
         """Remove the lease; if that fails, it expires."""

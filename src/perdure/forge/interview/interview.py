@@ -245,7 +245,9 @@ def _merge_fields(fields: dict[str, Any], more: dict[str, Any]) -> dict[str, Any
 def _slot_of_turn(state: BuilderState) -> Slot:
     pending = next((slot for slot in SLOTS if slot.name == state.pending_slot), None)
     if pending is None:
-        raise Invalid(f"Unknown question {state.pending_slot!r}. Answer `back` to be asked a question of this version.")
+        raise Invalid(
+            f"This version has no question {state.pending_slot!r}. Answer `back` to return to one that it has."
+        )
     return pending
 
 

@@ -155,8 +155,8 @@ def _add_bot(tx: Transaction, version: BotVersion) -> None:
     taken = sa.select(bots.c.id).where((bots.c.slug == version.slug) | (bots.c.id == version.bot_id))
     if (owner := tx.scalar(taken)) is not None:
         if owner == version.bot_id:
-            raise Conflict(f"The bot {version.slug} is there already; 1 is not the number of its next version.")
-        raise Conflict(f"There is another bot {version.slug} already.")
+            raise Conflict(f"The bot {version.slug} exists already. Read it and try again.")
+        raise Conflict(f"Another bot with the slug {version.slug} exists already. Choose another slug.")
     tx.execute(
         sa.insert(bots).values(
             id=version.bot_id,
@@ -181,10 +181,16 @@ def _change_bot(tx: Transaction, version: BotVersion) -> None:
         .values(name=version.name, category=version.category, updated_at=version.created_at_us)
     )
     if tx.execute(change).rowcount == 0:
-        raise Conflict(f"There is no bot {version.slug} with the id {version.bot_id} any more.")
+        raise Conflict(f"The bot {version.slug} ({version.bot_id}) was deleted by another client.")
     last = tx.scalar(sa.select(sa.func.max(bot_versions.c.number)).where(bot_versions.c.bot_id == version.bot_id))
     if version.number != last + 1:
-        raise Conflict(f"The newest version of {version.slug} is {last} by now; {version.number} is not the next.")
+        raise _changed(version.slug, last)
+
+
+def _changed(slug: str, last: int) -> Conflict:
+    return Conflict(
+        f"The bot {slug} was changed by another client: its newest version is now {last}. Read it and try again."
+    )
 
 
 def _delete(tx: Transaction, slug: str, number: int | None, *, with_choices: bool) -> None:
@@ -194,7 +200,7 @@ def _delete(tx: Transaction, slug: str, number: int | None, *, with_choices: boo
         raise NotFound(f"There is no bot {slug!r}.")
     last = tx.scalar(sa.select(sa.func.max(bot_versions.c.number)).where(bot_versions.c.bot_id == bot_id))
     if number not in (None, last):
-        raise Conflict(f"The newest version of {slug} is {last} by now, not {number}.")
+        raise _changed(slug, last)
     tx.execute(sa.delete(bots).where(bots.c.id == bot_id))
     if with_choices:
         forget_bot(tx, slug)

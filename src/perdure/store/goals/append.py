@@ -203,7 +203,7 @@ def require_same_post(goal_id: str, post: InboxRow, known_kind: str, known_paylo
             is_same = post.kind == "decision" and known_kind not in ("signal", "cancel")
     if not is_same:
         raise Conflict(
-            f"{goal_id} has another post with the key {post.key!r}. Use another key, or repeat the same post."
+            f"{goal_id} has another request with the key {post.key!r}. Use another key, or repeat the same request."
         )
 
 

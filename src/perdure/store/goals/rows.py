@@ -163,5 +163,5 @@ def inbox_row_of(row: Sequence[Any]) -> InboxRow:
     except ValueError:
         content = None
     if not isinstance(content, dict):
-        raise Damaged(f"The post {row_id} cannot be read: it is not a JSON object.")
+        raise Damaged(f"The request {row_id} cannot be read: it is not a JSON object.")
     return InboxRow(row_id, kind, content, key, created_us)

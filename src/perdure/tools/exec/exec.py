@@ -130,7 +130,7 @@ class ExecTool:
                 remove_note(path, Note(begun.tree.leader, self._home))
         error = _error_of(begun, None if is_in_time else timeout_s)
         if unended is not None:
-            log.warning("of %s: %s", context.idempotency_key, unended.detail)
+            log.warning("call %s left processes running: %s", context.idempotency_key, unended.detail)
             if error is not None:
                 raise unended
         return ToolOutput(context.call.call_id, ok=error is None, output=_output_of(begun), error=error)

@@ -21,7 +21,7 @@ from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import CommandResult
 from perdure.interfaces.cli.completion import complete_calls
 from perdure.interfaces.cli.confirm import ask_yes_no, can_ask
-from perdure.interfaces.cli.goals.bulk import All, Yes, cancel_verb, change_many, selects_several
+from perdure.interfaces.cli.goals.bulk import AllUnfinished, Yes, cancel_verb, change_many, selects_several
 from perdure.interfaces.cli.goals.display.hints import call_text, next_lines, pasteable_command
 from perdure.interfaces.cli.goals.display.timeline import headline
 from perdure.interfaces.cli.goals.filters import OF_SEVERAL, with_filters
@@ -70,7 +70,7 @@ async def cancel(  # noqa: PLR0913 (each is an option of the command)
     *,
     filters: GoalFilters,
     goal: MaybeGoal = None,
-    all_: All = False,
+    all_: AllUnfinished = False,
     yes: Yes = False,
     reason: Reason = None,
     now: Now = False,
@@ -150,7 +150,7 @@ async def answer(
         list[str],
         typer.Argument(
             metavar="[CALL] VALUE",
-            help="The answer; CALL VALUE when several questions are open.",
+            help="The answer; with the call of its question before it if several questions are open.",
             autocompletion=complete_calls,
         ),
     ],
@@ -181,8 +181,8 @@ async def decide(
         list[str],
         typer.Argument(
             metavar="[CALL] DECISION",
-            help="retry, skip (the call counts as done) or abort (the goal ends failed); CALL DECISION when several"
-            " outcomes are unknown.",
+            help="skip (its effect exists: the call counts as done), retry (it had no effect: the call is run again) or"
+            " abort (the goal ends as failed); with the call before it if several outcomes are unknown.",
             autocompletion=complete_calls,
         ),
     ],
@@ -277,7 +277,7 @@ async def record_decision(
         if seen.note:
             _print_note(options, f"Warning: {seen.note}")
         if not seen.is_news and not is_resumed:
-            return CommandResult(data, [f"{goal_id} already has a post with this key; nothing was changed."])
+            return CommandResult(data, [f"{goal_id} already has a request with this key; nothing was changed."])
         if seen.is_running and not is_followed:
             return CommandResult(data, [f"Stored for the worker that runs {goal_id}."])
         if is_resumed:
