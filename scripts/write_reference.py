@@ -47,6 +47,8 @@ def _commands() -> str:
     documented.sort(key=lambda each: len(each[0]) > 2)
     for group, members in itertools.groupby(documented, _group):
         parts.append(f"\n## `{group}`")
+        if group != "perdure":
+            parts.append(f"\n{_as_code(tree.commands[group.split()[1]].help)}")
         for path, command in members:
             parts += _command(path, command, common)
     return "\n".join(parts) + "\n"
@@ -78,6 +80,8 @@ def _as_code(text: str | None) -> str:
 
 def _argument(parameter: Any) -> str:
     name = str(parameter.name).upper()
+    if " " in (parameter.metavar or ""):  # an argument of several words, such as [CALL] VALUE
+        return str(parameter.metavar)
     return name if parameter.required else f"[{name}]"
 
 

@@ -7,7 +7,7 @@ Status = Literal["open", "waiting", "done", "failed", "cancelled"]
 GoalStatus = Literal["running", "interrupted", "waiting", "done", "failed", "cancelled"]
 """The status that every surface displays."""
 StatusWord = Literal[GoalStatus, "open"]
-"""A status in a filter; `open` is running or interrupted."""
+"""A status in a filter; `open` means running or interrupted."""
 
 FINAL: frozenset[Status] = frozenset({"done", "failed", "cancelled"})
 """The statuses of a goal that has ended. Only a failed one can be retried."""

@@ -99,7 +99,9 @@ def test_a_goal_that_changed_since_it_was_counted_is_refused(perdure: Terminal) 
     options = Options(json=True, home=None, verbose=False, debug=False, no_input=True)
     told = asyncio.run(change_many(options, verb, {}, yes=True))
     assert [each["id"] for each in told.data["done"]] == [first]
-    assert [(each["id"], "since it was counted" in each["reason"]) for each in told.data["refused"]] == [(second, True)]
+    assert [(each["id"], "since the confirmation" in each["reason"]) for each in told.data["refused"]] == [
+        (second, True)
+    ]
     assert told.exit_code == 1
 
 

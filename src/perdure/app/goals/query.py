@@ -81,7 +81,9 @@ def _statuses(value: Any) -> list[str] | None:
     wrong = next((word for word in words if word not in STATUS_WORDS), None) if is_list else value
     if not is_list or wrong is not None:
         allowed = ", ".join(STATUS_WORDS)
-        raise Invalid(f"status must be one of {allowed} (open: running or interrupted), or several; found {wrong!r}.")
+        raise Invalid(
+            f"status must be one of {allowed} (`open` means running or interrupted), or several; found {wrong!r}."
+        )
     return list(dict.fromkeys(words))
 
 

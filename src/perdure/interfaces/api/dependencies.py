@@ -130,5 +130,7 @@ def wanted_revisions(if_match: str | None) -> list[int] | None:
         return None
     found = [int(tag) for tag in tags if _REVISION.fullmatch(tag)]
     if not found:
-        raise Stale(f'Invalid If-Match: expected a quoted revision of the session such as "3", got {if_match[:80]}.')
+        raise Stale(
+            f'Invalid If-Match: expected a quoted revision of the session such as "3", got {str(if_match)[:80]}.'
+        )
     return found

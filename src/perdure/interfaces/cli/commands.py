@@ -30,7 +30,10 @@ GROUPS: Mapping[str, tuple[str, str]] = {
     "bot": ("forge.bot", "Bots: show, explain, roll back, verify, export, import and delete them."),
     "draft": ("forge.draft", "Unfinished interviews: list, show, resume and delete them."),
     "skill": ("forge.skill", "Skills: list, show, create, edit and validate them."),
-    "choice": ("forge.choice", "Past answers, kept as suggestions for new bots: list, remove and clear them."),
+    "choice": (
+        "forge.choice",
+        "Past answers that Perdure keeps as suggestions for new bots: list, remove and clear them.",
+    ),
     "model": ("home.model", "Models: list and test them, store keys, set the default."),
     "token": ("home.token", "The access token for programs, and login URLs for browsers."),
     "db": ("home.db", "The database: migrate, show, verify, back up and restore it."),

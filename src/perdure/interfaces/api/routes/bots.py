@@ -79,7 +79,7 @@ def _seen(if_match: str | None) -> list[str] | None:
         return None
     found = [tag for tag in tags if _ETAG.fullmatch(tag)]
     if not found:
-        raise Stale(f'Invalid If-Match: expected the quoted ETag of the bot such as "3", got {if_match[:80]}.')
+        raise Stale(f'Invalid If-Match: expected the quoted ETag of the bot such as "3", got {str(if_match)[:80]}.')
     return found
 
 

@@ -63,7 +63,7 @@ _TIME = "a time such as 2026-11-16T08:00:00Z, a date, or a duration such as 2h, 
 async def _wanted(  # noqa: PLR0913 (each is a parameter of the query)
     *,
     status: Annotated[
-        list[StatusWord] | None, Query(description="May be repeated. `open` is running or interrupted.")
+        list[StatusWord] | None, Query(description="May be repeated. `open` means running or interrupted.")
     ] = None,
     flow: Annotated[str | None, Query(description="Name of the flow, or `module:function`.")] = None,
     key: Annotated[str | None, Query(description="Start key.")] = None,

@@ -27,7 +27,7 @@ from perdure.interfaces.cli.chat.interactive import Interactive
 from perdure.interfaces.cli.chat.listing import last_open, list_conversations
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import CommandResult
-from perdure.interfaces.cli.goals.flags import reject_both
+from perdure.interfaces.cli.goals.flags import WHAT_PRESETS_ALLOW, reject_both
 from perdure.interfaces.cli.remote.chat import ServerConversations
 from perdure.interfaces.cli.remote.connection import connected
 from perdure.interfaces.cli.remote.ports.chat import ChatGoals, ChatPort
@@ -63,7 +63,12 @@ Jsonl = Annotated[
     typer.Option("--jsonl", help="With a message: print each frame of the socket as one line of JSON, as it comes."),
 ]
 Policy = Annotated[
-    str | None, typer.Option("--policy", metavar="PRESET", help="What it may do without asking: ask or read-only.")
+    str | None,
+    typer.Option(
+        "--policy",
+        metavar="PRESET",
+        help=f"The policy for calls of the model (default: policy.preset). {WHAT_PRESETS_ALLOW}",
+    ),
 ]
 ListThem = Annotated[bool, typer.Option("--list", help="List the conversations with the bot, the last used first.")]
 Limit = Annotated[

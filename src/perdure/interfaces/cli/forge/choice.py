@@ -32,7 +32,7 @@ async def list_choices(
     *,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Maximum number of choices.")] = 50,
 ) -> CommandResult:
-    """List the choices made for bots, newest first."""
+    """List the past answers that Perdure keeps as suggestions for new bots, newest first."""
     async with builder_of(options) as builder:
         choices = [choice.wire() for choice in await builder.choices.choices(limit)]
     bots = [bot.wire() for bot in await opened.list_bots(options, limit=_MOST_BOTS)] if choices else []

@@ -27,13 +27,9 @@ from perdure.interfaces.cli.output.terminal import MIN_COLUMNS, cut_to, one_line
 from perdure.interfaces.cli.output.times import short_moment
 from perdure.statuses import FINAL
 
-All = Annotated[
-    bool,
-    typer.Option(
-        "--all",
-        help="All goals to which the command applies: unfinished (cancel), failed (retry) or finished (delete) ones.",
-    ),
-]
+AllUnfinished = Annotated[bool, typer.Option("--all", help="All unfinished goals.")]
+AllFailed = Annotated[bool, typer.Option("--all", help="All failed goals.")]
+AllFinished = Annotated[bool, typer.Option("--all", help="All finished goals.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 _PAGE = 200
 _EXAMPLES = 5
@@ -226,8 +222,10 @@ def _require_same(confirmed: GoalView, now: GoalView) -> None:
     """
     has_moved = not now.is_running and confirmed.summary.last_seq != now.summary.last_seq
     if confirmed.status != now.status or has_moved:
-        change = f"was {confirmed.status}, is {now.status}" if confirmed.status != now.status else "has new events"
-        raise Conflict(f"Its state has changed since it was counted: {change}.")
+        change = (
+            f"was {confirmed.status} and is {now.status} now" if confirmed.status != now.status else "has new events"
+        )
+        raise Conflict(f"The goal has changed since the confirmation: it {change}. Run the command again.")
 
 
 def _aligned(rows: Iterable[Sequence[str]]) -> list[str]:

@@ -17,7 +17,8 @@ _OPTIONS: Mapping[str, Any] = {
         typer.Option(
             "--status",
             metavar="STATUS",
-            help=f"Only goals of this status: {', '.join(STATUS_WORDS)}. May be repeated, or a list with commas.",
+            help=f"Only goals of this status: {', '.join(STATUS_WORDS)} (`open` means running or interrupted). May be"
+            " used several times, or with a list with commas.",
             autocompletion=complete_statuses,
         ),
     ],

@@ -19,12 +19,17 @@ BY_HASH = "It verifies the hashes of a history in a home: run it on the machine 
 """Why some commands do not work with a server."""
 
 
+WHAT_PRESETS_ALLOW = (
+    "`ask`: the model loads skills, reads earlier results and recalls memories without a question; other calls need"
+    " approval. `read-only`: it also reads files, and calls that write files or run programs are denied."
+)
+"""What the presets of policies allow. See `perdure.tools.goal_policy`."""
 PolicyOfGoal = Annotated[
     str | None,
     typer.Option(
         "--policy",
         metavar="PRESET",
-        help="The policy for calls of a model from now on: ask or read-only (default: the policy of the goal).",
+        help=f"The policy for calls of a model from now on (default: the policy of the goal). {WHAT_PRESETS_ALLOW}",
     ),
 ]
 
@@ -86,7 +91,8 @@ _LIMITS: Mapping[str, Any] = {
             "--max-iterations",
             min=1,
             metavar="N",
-            help="Pause and ask after N iterations, each a decision of its model, plan or flow.",
+            help="Pause and ask after N iterations. An iteration is one answer of the model, or one decision of the"
+            " plan or flow about its next steps.",
         ),
     ],
     "max_tokens": Annotated[
@@ -98,7 +104,10 @@ _LIMITS: Mapping[str, Any] = {
     "time_limit": Annotated[
         str | None,
         typer.Option(
-            "--timeout", metavar="TIME", help="Pause and ask after its tools have run this long: 90s, 5m, 2h, 1d."
+            "--timeout",
+            metavar="TIME",
+            help="Pause and ask when the tools of the goal have run for this time in total: 90s, 5m, 2h, 1d. It does"
+            " not end a running step.",
         ),
     ],
 }

@@ -62,8 +62,8 @@ _Repeat = Annotated[
     typer.Option(
         "--repeat",
         metavar="STEP",
-        help="Allow the fork to repeat this `once` step, whose effect may exist; for a step of a cleanup, allow that"
-        " its effect remains. May be repeated.",
+        help="A `once` step that the fork may run again although its effect may exist already; or a step of a cleanup"
+        " whose effect the fork may leave in place. May be used several times.",
     ),
 ]
 _TakeKey = Annotated[bool, typer.Option("--take-key", help="Move the start key from the goal to the fork.")]

@@ -120,7 +120,10 @@ async def resume_goal(
 
 
 async def replay(options: Options, *, goal: SeenGoal) -> CommandResult:
-    """Verify every event and compute the state again; exit 7 if an event was changed or is missing."""
+    """Check the hash of every event and rebuild the state; runs no code.
+
+    Exit 7 if an event was changed or is missing.
+    """
     async with open_home(options.settings(), debug=options.verbose) as p:
         replayed = await p.goals.replay(goal)
         row = (await p.goals.get(replayed.state.goal_id)).summary

@@ -18,7 +18,7 @@ from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import CommandResult
 from perdure.interfaces.cli.confirm import require_confirmation
 from perdure.interfaces.cli.files import write_file
-from perdure.interfaces.cli.goals.bulk import DELETE, All, Yes, change_many, selects_several
+from perdure.interfaces.cli.goals.bulk import DELETE, AllFinished, Yes, change_many, selects_several
 from perdure.interfaces.cli.goals.display.timeline import headline
 from perdure.interfaces.cli.goals.filters import OF_SEVERAL, with_filters
 from perdure.interfaces.cli.goals.flags import BY_HASH, MaybeGoal, SeenGoal
@@ -88,7 +88,7 @@ async def delete(  # noqa: PLR0913 (each is an option of the command)
             "--older-than", metavar="TIME", help="Only finished goals without events for this long: 12h, 30d."
         ),
     ] = None,
-    all_: All = False,
+    all_: AllFinished = False,
     force: Annotated[
         bool,
         typer.Option("--force", help="Delete a damaged goal even if it has not finished."),

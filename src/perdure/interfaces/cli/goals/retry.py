@@ -15,7 +15,7 @@ from perdure.app.wire.resources.parameters import GoalFilters
 from perdure.errors import Invalid
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import CommandResult
-from perdure.interfaces.cli.goals.bulk import All, Yes, change_many, retry_verb, selects_several
+from perdure.interfaces.cli.goals.bulk import AllFailed, Yes, change_many, retry_verb, selects_several
 from perdure.interfaces.cli.goals.display.hints import next_lines
 from perdure.interfaces.cli.goals.display.timeline import headline
 from perdure.interfaces.cli.goals.filters import OF_SEVERAL, with_filters
@@ -57,7 +57,7 @@ async def retry(  # noqa: PLR0913 (each is an option of the command)
     limited: Limited,
     filters: GoalFilters,
     goal: MaybeGoal = None,
-    all_: All = False,
+    all_: AllFailed = False,
     yes: Yes = False,
     reason: Reason = None,
     key: Key = None,

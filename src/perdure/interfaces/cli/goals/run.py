@@ -19,6 +19,7 @@ from perdure.interfaces.cli.command_result import CommandResult
 from perdure.interfaces.cli.completion import complete_tags
 from perdure.interfaces.cli.goals.flags import (
     JOBS,
+    WHAT_PRESETS_ALLOW,
     Jobs,
     Jsonl,
     Limited,
@@ -90,11 +91,16 @@ Policy = Annotated[
     typer.Option(
         "--policy",
         metavar="PRESET",
-        help="The policy for calls of a model: ask or read-only (default: setting policy.preset).",
+        help=f"The policy for calls of a model (default: setting policy.preset). {WHAT_PRESETS_ALLOW}",
     ),
 ]
 Yes = Annotated[
-    bool, typer.Option("--yes", help="Approve all calls of a model; commands, plans and flows need no approval.")
+    bool,
+    typer.Option(
+        "--yes",
+        help="Approve the calls of a model that its policy asks about, except exec and write_file. Commands, plans and"
+        " flows need no approval.",
+    ),
 ]
 Ephemeral = Annotated[
     bool, typer.Option("--ephemeral", help="Run in memory: no history, no log, no home; it cannot be resumed.")

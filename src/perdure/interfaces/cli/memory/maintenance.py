@@ -37,7 +37,11 @@ async def verify(
     options: Options,
     *,
     clear: Annotated[
-        bool, typer.Option("--clear", help="After a failed flush, rewrite the log to allow appends again.")
+        bool,
+        typer.Option(
+            "--clear",
+            help="Clear the mark of a failed flush: reads the log, rewrites it unchanged, and allows appends again.",
+        ),
     ] = False,
 ) -> CommandResult:
     """Verify the whole log and the archive, and report damage; exit 7 if there is any.
