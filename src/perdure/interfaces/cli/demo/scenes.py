@@ -66,7 +66,7 @@ async def kill_a_flow(shell: Shell) -> dict[str, Any]:
 
 async def decide_an_unknown_outcome(shell: Shell) -> dict[str, Any]:
     """Kill a command without a check, and decide its outcome."""
-    shell.say("Without a check the outcome is unknown. Nothing is repeated unnoticed:")
+    shell.say("Without a check the outcome is unknown. Perdure waits for your decision:")
     shell.write("pay", PAY)
     await shell.run_and_kill("perdure run --", "sh", "pay", when="paid", shown="perdure run -- sh pay")
     waiting, _ = await shell.run("perdure run --continue", pick=_is_news)
