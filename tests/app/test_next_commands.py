@@ -181,8 +181,8 @@ def test_a_goal_that_its_script_would_start_again_names_the_call_that_resumes_it
 ) -> None:
     for body in (Ask("a.1", "a", "?"), Termination("failed")):
         why = after(state_of(body, mind=SCRIPT), **given)[-1].why
-        assert ("starts another goal" in why) is not is_found
-        assert ("`await p.goals.resume('g')` in the script resumes this one." in why) is not is_found
+        assert ("so running the script again starts a new goal" in why) is not is_found
+        assert ("To resume this goal, call `await p.goals.resume('g')` in the script." in why) is not is_found
 
 
 def test_a_child_of_a_script_is_found_by_its_parent() -> None:

@@ -176,7 +176,7 @@ def test_a_flow_of_a_script_is_resumed_by_the_script_and_every_command_says_so(w
     without_key = work / "without_key.py"
     without_key.write_text(script.read_text().replace(".options(key='a')", ""))
     waits = subprocess.run([sys.executable, str(without_key)], check=False, capture_output=True, text=True)
-    assert f"`await p.goals.resume('{beside.goal()['id']}')` in the script resumes this one." in waits.stderr
+    assert f"To resume this goal, call `await p.goals.resume('{beside.goal()['id']}')` in the script." in waits.stderr
     moved = script.rename(work / "moved.py")
     done = subprocess.run([sys.executable, str(moved)], check=True, capture_output=True, text=True)
     assert done.stdout == "well\n", "the key is the same wherever the script is"

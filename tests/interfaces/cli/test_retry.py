@@ -182,7 +182,7 @@ def test_a_flow_of_a_script_is_reopened_and_the_script_named(
     assert perdure.json("goal", "show", goal)["status"] == "interrupted"
     assert perdure("goal", "fork", goal, "--at", "1") == 0
     said, command = perdure.out.splitlines()[1:]
-    resumed = f"`await p.goals.resume('{perdure.newest()}')` in the script resumes this fork."
+    resumed = f"To resume this fork, call `await p.goals.resume('{perdure.newest()}')` in the script."
     assert said.endswith(f"which finds a goal by its start key. {resumed}")
     assert command == "  python /srv/print.py"
 

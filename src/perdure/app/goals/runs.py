@@ -237,8 +237,8 @@ class GoalRuns(GoalLists, ABC):
         if difference is not None:
             goal_id = known.goal_id
             raise KeyTaken(
-                f"The key {new.key!r} started {goal_id}, {difference}. Use another key, fork that goal"
-                f" (`perdure goal fork {goal_id} --before STEP`), or free the key: delete the goal when it has ended"
+                f"The key {new.key!r} started {goal_id}, {difference}. Use another key, fork that goal,"
+                f" {known.text!r} (`perdure goal fork {goal_id} --before STEP`), or free the key: delete the goal when it has ended"
                 f" (`perdure goal delete {goal_id}`). Nothing was run."
             )
         return known.goal_id
