@@ -188,11 +188,11 @@ def test_a_config_file_in_the_current_folder_is_not_read(
         ),
         ('home = "/elsewhere"', "there is no setting 'home'"),
         ('[database]\nurl = "x"', "there is no setting 'database'"),
-        ("database_url = 3", "database_url must be a text"),
-        ("database_url = true", "database_url must be a text"),
-        ('memory_state_dir = ["x"]', "memory_state_dir must be a text"),
-        ("[database_url]", "database_url must be a text"),
-        ('database_url = ""', "database_url must be a text that is not empty"),
+        ("database_url = 3", "database_url must be a string"),
+        ("database_url = true", "database_url must be a string"),
+        ('memory_state_dir = ["x"]', "memory_state_dir must be a string"),
+        ("[database_url]", "database_url must be a string"),
+        ('database_url = ""', "database_url must be a string that is not empty"),
     ],
 )
 def test_a_config_file_that_is_invalid_is_refused_by_name(text: str | bytes, says: str, home: Path) -> None:
@@ -468,11 +468,11 @@ def test_the_tables_of_models_are_shown_with_their_origin(home: Path) -> None:
         ('[models."openai:m"]\nprice = {input = 3, output = 1, extra = 1}', "there is no setting 'extra'"),
         ('[models."openai:m"]\napi_key = "sk-canary-5f1d"', "api_key must name a secret, such as secret:LOCAL_KEY"),
         ('[model]\ndefaults = "openai:m"', "there is no setting 'model.defaults'. Did you mean 'model.default'?"),
-        ("[model]\nfallbacks = [3]", "model.fallbacks must be a text"),
+        ("[model]\nfallbacks = [3]", "model.fallbacks must be a string"),
         ("policy = 3", "policy must be a table"),
         ("[policy]\nyes = true", "there is no setting 'policy.yes'"),
-        ("[policy]\nrules = 3", "policy.rules must be tables of texts: [[policy.rules]]"),
-        ("[[policy.rules]]\ntool = 2026-01-01", "policy.rules must be tables of texts: [[policy.rules]]"),
+        ("[policy]\nrules = 3", "policy.rules must be tables of strings: [[policy.rules]]"),
+        ("[[policy.rules]]\ntool = 2026-01-01", "policy.rules must be tables of strings: [[policy.rules]]"),
     ],
 )
 def test_a_mistake_in_the_settings_of_models_is_refused_by_name(text: str, says: str, home: Path) -> None:

@@ -396,7 +396,7 @@ def _config_value(path: Path, key: str, value: object, known: list[str]) -> str:
         return ",".join(value)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not (is_number and not _definition(key).is_place) and not (isinstance(value, str) and value):
-        raise Invalid(f"{path}: {key} must be a text that is not empty.")
+        raise Invalid(f"{path}: {key} must be a string that is not empty.")
     return str(value)
 
 
@@ -406,7 +406,7 @@ def _json_array(path: Path, key: str, value: object) -> str:
             return json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError):  # a date or number that JSON cannot represent
         pass
-    raise Invalid(f"{path}: {key} must be tables of texts: [[{key}]].")
+    raise Invalid(f"{path}: {key} must be tables of strings: [[{key}]].")
 
 
 def _did_you_mean(key: str, known: list[str]) -> str:

@@ -60,7 +60,7 @@ BAD: dict[str, tuple[Callable[[Any], Awaitable[Any]], str]] = {
     "a tag that is a number": (lambda goals: goals.options(tags=[5]).run(ok), "got '5'"),
     "a tag twice": (lambda goals: goals.options(tags=["a", "b", "a"]).run(ok), "'a' is repeated"),
     "too many tags": (lambda goals: goals.options(tags=map(str, range(21))).run(ok), "at most 20, got 21"),
-    "tags that are one text": (lambda goals: goals.options(tags="ab").run(ok), "a list of texts"),
+    "tags that are one text": (lambda goals: goals.options(tags="ab").run(ok), "a list of strings"),
     "limits that are a number": (lambda goals: goals.options(limits=5).run(ok), "perdure.Limits"),
     "a limit of nothing": (lambda goals: goals.options(limits=Limits(tokens=0)).run(ok), "limit tokens: .* above 0"),
     "an endless limit of dollars": (lambda goals: goals.options(limits=Limits(usd=NAN)).run(ok), "limit usd"),

@@ -94,11 +94,11 @@ async def test_a_denied_delegation_starts_nothing(p: Perdure, model_server: Mode
     ("arguments", "said"),
     [
         ({"bot": "nobody", "goal": "Count."}, "nobody"),
-        ({"bot": "assistant"}, "goal must be a text"),
+        ({"bot": "assistant"}, "goal must be a string"),
         ({"bot": "assistant", "goal": "Count.", "policy": "full"}, "no argument 'policy'"),
         ({"bot": "assistant", "goal": "Count.", "limits": {"usd": -1}}, "limits.usd must be a number above 0"),
         ({"bot": "assistant", "goal": "Count.", "limits": {"hours": 1}}, "limits has no key 'hours'"),
-        ({"bot": ["x"], "goal": "Count."}, "bot must be a text"),
+        ({"bot": ["x"], "goal": "Count."}, "bot must be a string"),
     ],
 )
 async def test_wrong_arguments_are_a_result_that_says_what_is_wrong(

@@ -364,7 +364,7 @@ def test_a_value_comes_back_equal_and_of_its_own_type(annotation: Any, value: An
         (time, time(1, fold=1), "use a time zone"),
         (time, time(1, tzinfo=BERLIN), "use a time zone"),
         (datetime, datetime(1900, 1, 1, tzinfo=timezone(timedelta(seconds=3208))), "cannot read"),
-        (Decimal, Decimal("NaN"), "the Decimal NaN; JSON has no NaN and no infinity: use None or a text"),
+        (Decimal, Decimal("NaN"), "the Decimal NaN; JSON has no NaN and no infinity: use None or a string"),
         (list[float], [float("inf")], "the number inf (at [0]); JSON has no NaN"),
         (defaultdict[str, int], defaultdict(lambda: 5, a=1), "collections.defaultdict"),
         (deque[int], deque([1], maxlen=3), "collections.deque"),

@@ -15,9 +15,9 @@ from tests.kernel.world import World
 from tests.minds.test_flow import bodies, double, ended, run
 
 BAD: dict[str, tuple[Callable[[Any], Awaitable[Any]], str]] = {
-    "one text as options": (lambda goal: goal.ask("?", "yes"), "a list of texts"),
-    "no options": (lambda goal: goal.ask("?", []), "a list of texts"),
-    "options that are numbers": (lambda goal: goal.ask("?", [1]), "a list of texts"),
+    "one text as options": (lambda goal: goal.ask("?", "yes"), "a list of strings"),
+    "no options": (lambda goal: goal.ask("?", []), "a list of strings"),
+    "options that are numbers": (lambda goal: goal.ask("?", [1]), "a list of strings"),
     "a question that is a number": (lambda goal: goal.ask(5), "A question"),
     "an empty signal": (lambda goal: goal.signal(""), "name of a signal"),
     "a signal that is a number": (lambda goal: goal.signal(3), "name of a signal"),

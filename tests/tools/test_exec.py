@@ -328,7 +328,7 @@ async def test_a_check_answers_by_its_exit_code(tool: ExecTool, workdir: Path, c
         (["sh", "-c", "kill -1 $$"], "SIGHUP"),
         (["no-such-program"], "no program 'no-such-program'"),
         (["sleep", "300"], "longer than 0.3 s"),
-        ("true", "list of texts"),
+        ("true", "list of strings"),
     ],
     ids=repr,
 )

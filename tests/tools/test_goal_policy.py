@@ -71,7 +71,7 @@ def test_a_rule_is_recorded_without_what_it_does_not_say() -> None:
         ({"rules": [{"tool": "a", "verdict": "perhaps"}]}, "verdict is one of allow, ask, deny, found 'perhaps'"),
         ({"rules": [{"tool": "", "verdict": "ask"}]}, "tool is the name of a tool"),
         ({"rules": [{"tool": "a", "verdict": "ask", "when": 1}]}, "unknown key 'when'"),
-        ({"rules": [{"tool": "a", "verdict": "ask", "arguments": {"argv.0": 1}}]}, "its pattern are texts, found 1"),
+        ({"rules": [{"tool": "a", "verdict": "ask", "arguments": {"argv.0": 1}}]}, "its pattern are strings, found 1"),
     ],
 )
 def test_what_is_unknown_is_refused(given: Any, message: str) -> None:

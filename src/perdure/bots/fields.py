@@ -33,7 +33,7 @@ class Fields:
         if value is None:
             return ()
         if not isinstance(value, list) or len(value) > most or not all(isinstance(each, str) for each in value):
-            raise self.error(key, f"must be a list of at most {most} texts")
+            raise self.error(key, f"must be a list of at most {most} strings")
         return tuple(self._line(key, each, 200) for each in value)
 
     def number(self, key: str, least: float, most: float) -> float:

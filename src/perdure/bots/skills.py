@@ -154,7 +154,7 @@ def _type_of(skill: str, table: Any, name: str) -> SkillType:
 def _description(fields: Fields) -> str:
     value = fields.document.front.get("description")
     if not isinstance(value, str) or not value.strip() or len(value) > LONGEST_DESCRIPTION:
-        raise fields.error("description", f"must be a text of 1 to {LONGEST_DESCRIPTION:,} characters")
+        raise fields.error("description", f"must be a string of 1 to {LONGEST_DESCRIPTION:,} characters")
     return value.strip()
 
 
@@ -164,4 +164,4 @@ def _check_optional(fields: Fields, front: Mapping[str, Any]) -> None:
             fields.text(key, _LONGEST_COMPATIBILITY)
     metadata = front.get("metadata", {})
     if not isinstance(metadata, dict) or not all(isinstance(part, str) for pair in metadata.items() for part in pair):
-        raise fields.error("metadata", "must have texts as keys and values")
+        raise fields.error("metadata", "must have strings as keys and values")

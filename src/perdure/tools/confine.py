@@ -19,7 +19,7 @@ def require_path(path: object) -> str:
     Raises: Invalid
     """
     if not isinstance(path, str) or not path:
-        raise Invalid("A path must be a text that is not empty.")
+        raise Invalid("A path must be a string that is not empty.")
     try:
         encoded = os.fsencode(path)
     except UnicodeEncodeError as error:

@@ -202,7 +202,7 @@ def _to_write(arguments: Any) -> _NewContent:
         raise Invalid("expected_sha256 must be 64 hexadecimal digits in lower case, or null.")
     text = parameters.get("content")
     if not isinstance(text, str):
-        raise Invalid("content must be a text.")
+        raise Invalid("content must be a string.")
     try:
         content = text.encode()
     except UnicodeEncodeError as error:

@@ -80,7 +80,7 @@ def _rule(given: Any) -> Rule:
         raise Invalid(f"Invalid rule: arguments is an object of patterns by path, found {_shown(arguments)}.")
     wrong = next((each for pair in arguments.items() for each in pair if not _is_text(each)), None)
     if wrong is not None:
-        raise Invalid(f"Invalid rule: a path and its pattern are texts, found {_shown(wrong)}.")
+        raise Invalid(f"Invalid rule: a path and its pattern are strings, found {_shown(wrong)}.")
     return Rule(str(tool), verdict, {**arguments})
 
 

@@ -115,7 +115,7 @@ def test_an_empty_id_is_refused(perdure: Terminal, arguments: list[str]) -> None
 def test_the_one_problem_of_a_plan_is_reported_once(perdure: Terminal) -> None:
     Path("plan.yaml").write_text("goal: x\nsteps: [{id: a, exec: [[]]}]")
     assert perdure("run", "--plan", "plan.yaml") == 2
-    assert perdure.err == "perdure: plan.yaml:2: 'exec' of step 'a': Expected a text, found a list.\n"
+    assert perdure.err == "perdure: plan.yaml:2: 'exec' of step 'a': Expected a string, found a list.\n"
 
 
 def test_an_ephemeral_run_that_is_invalid_says_one_sentence(perdure: Terminal) -> None:

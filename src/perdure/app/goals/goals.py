@@ -232,7 +232,7 @@ class Goals(GoalRuns):
         another signal; Damaged, and nothing is stored.
         """
         if not isinstance(name, str) or not name.strip():
-            raise Invalid(f"The name of a signal must be a text that is not empty, got {name!r}.")
+            raise Invalid(f"The name of a signal must be a string that is not empty, got {name!r}.")
         key, goal = validate.key(key), await self._whole(goal_id)
 
         def admit(_events: Sequence[Event], pending: Sequence[InboxRow]) -> None:

@@ -86,7 +86,7 @@ def require_text(what: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) ->
     Raises: Invalid when it is not a text, is the name of a plan file, or has arguments.
     """
     if not isinstance(what, str):
-        raise Invalid(f"A goal for a bot or model must be a text, got {what!r}.")
+        raise Invalid(f"A goal for a bot or model must be a string, got {what!r}.")
     if args or kwargs:
         raise Invalid("Only a flow takes arguments.")
     if what.endswith((".yaml", ".yml")) and Path(what).is_file():
@@ -101,7 +101,7 @@ def _no_goal(what: Any) -> Invalid:
         return Invalid("Pass a flow and its arguments separately: run(flow, 1), not run(flow(1)).")
     if inspect.isroutine(what):
         return Invalid(f"{described(what)} is not a flow: decorate it with @flow.")
-    return Invalid(f"Expected a flow, a text, a list of a command's words or the Path of a plan, got {what!r}.")
+    return Invalid(f"Expected a flow, a string, a list of a command's words or the Path of a plan, got {what!r}.")
 
 
 def of_command(text: str, *, shell: bool = False) -> NewGoal:
@@ -115,7 +115,7 @@ def of_argv(argv: Sequence[str]) -> NewGoal:
     Raises: Invalid when one is not a text, or there is none.
     """
     if not argv or not all(isinstance(word, str) for word in argv):
-        raise Invalid(f"A command must be a list of texts, the program and its arguments, got {argv!r}.")
+        raise Invalid(f"A command must be a list of strings, the program and its arguments, got {argv!r}.")
     return of_command(shlex.join(argv))
 
 

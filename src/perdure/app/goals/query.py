@@ -94,7 +94,7 @@ def _stored_status(word: str) -> Status:
 
 def _text(name: str, value: Any) -> str | None:
     if value is not None and not (isinstance(value, str) and value.strip() and is_storable(value)):
-        raise Invalid(f"{name} must be a text that is not empty, without NUL and lone surrogates; found {value!r}.")
+        raise Invalid(f"{name} must be a string that is not empty, without NUL and lone surrogates; found {value!r}.")
     text: str | None = value
     return text
 

@@ -66,7 +66,7 @@ class DelegateTool:
         for name in ("bot", "goal"):
             value = arguments.get(name)
             if not isinstance(value, str) or not value.strip():
-                raise Invalid(f"{name} must be a text, found {value!r:.80}.")
+                raise Invalid(f"{name} must be a string, found {value!r:.80}.")
         limits = arguments.get("limits", {})
         if not isinstance(limits, Mapping):
             raise Invalid(f"limits must be an object, found {limits!r:.80}.")

@@ -34,7 +34,7 @@ class LoadSkillTool:
         if unknown := sorted(arguments.keys() - {"name"}):
             raise Invalid(f"load_skill has no argument {unknown[0]!r}. It has: name.")
         if not isinstance(arguments.get("name"), str):
-            raise Invalid(f"name must be a text, got {arguments.get('name')!r}.")
+            raise Invalid(f"name must be a string, got {arguments.get('name')!r}.")
 
     async def run(self, context: CallContext) -> ToolOutput:
         """See Tool.run."""

@@ -24,9 +24,9 @@ def _question(call: ToolCall) -> Ask:
     question, options = call.arguments.get("question"), call.arguments.get("options")
     _require_known(call, "question", "options")
     if not isinstance(question, str) or not question.strip():
-        raise Invalid("ask must have a question, a text.")
+        raise Invalid("`ask` requires `question`, a string.")
     if options is not None and not _are_texts(options):
-        raise Invalid("The options of ask must be a list of texts, at least one.")
+        raise Invalid("`options` of `ask` must be a list of at least one string.")
     return Ask(call.call_id, call.step, question, None if options is None else tuple(options))
 
 
@@ -39,7 +39,7 @@ def _block(call: ToolCall) -> Termination:
     reason = call.arguments.get("reason")
     _require_known(call, "reason")
     if not isinstance(reason, str) or not reason.strip():
-        raise Invalid("blocked must have a reason, a text.")
+        raise Invalid("`blocked` requires `reason`, a string.")
     return Termination("blocked", reason)
 
 

@@ -47,7 +47,8 @@ def require_flow_name(name: Any) -> str:
     is_text = isinstance(name, str) and 0 < len(name) <= _LONGEST and name.isprintable()
     if not is_text or ":" in name or name != name.strip():
         raise Invalid(
-            f"The name of a flow must be a text of 1 to {_LONGEST} printable characters without a colon, got {name!r}."
+            f"The name of a flow must be a string of 1 to {_LONGEST} printable characters without a colon, got"
+            f" {name!r}."
         )
     return str(name)
 

@@ -64,7 +64,7 @@ def step_options(effect: Any, name: Any, step_id: Any, timeout_s: Any, check: An
         raise Invalid(f"An effect is one of {', '.join(_EFFECTS)}, which {effect!r} is not.")
     for what, given in (("name", name), ("id", step_id)):
         if given is not None and not (isinstance(given, str) and given.strip()):
-            raise Invalid(f"The {what} of a step is a text that is not empty, found {given!r}.")
+            raise Invalid(f"The {what} of a step is a string that is not empty, found {given!r}.")
     timeout(timeout_s)
     if check is not None and not callable(check):
         raise Invalid(f"The check of a step is a function, found {check!r}.")
@@ -103,7 +103,7 @@ def child_options(key: Any, limits: Any) -> None:
     Raises: Invalid
     """
     if key is not None and not _is_key(key):
-        raise Invalid(f"A key is a text of 1 to {_LONGEST_KEY} printable characters, found {key!r}.")
+        raise Invalid(f"A key is a string of 1 to {_LONGEST_KEY} printable characters, found {key!r}.")
     if key is not None and key.startswith(RESERVED_PREFIX):
         raise Invalid(f"Invalid key {key!r}: keys that begin with {RESERVED_PREFIX!r} are reserved.")
     if limits is None:
@@ -158,7 +158,7 @@ def options(given: Sequence[str] | None) -> tuple[str, ...] | None:
         return None
     is_list = isinstance(given, Sequence) and not isinstance(given, str | bytes)
     if not is_list or not given or not all(isinstance(each, str) and each for each in given):
-        raise Invalid(f'The options of a question are a list of texts, such as ["yes", "no"], found {given!r}.')
+        raise Invalid(f'The options of a question are a list of strings, such as ["yes", "no"], found {given!r}.')
     return tuple(given)
 
 
@@ -168,7 +168,7 @@ def text(what: str, given: Any) -> str:
     Raises: Invalid
     """
     if not isinstance(given, str) or not given.strip():
-        raise Invalid(f"{what} must be a text that is not empty, found {given!r}.")
+        raise Invalid(f"{what} must be a string that is not empty, found {given!r}.")
     return given
 
 

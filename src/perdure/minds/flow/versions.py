@@ -119,7 +119,7 @@ def _unsupported(goal_id: str, name: str, number: int, latest: int, oldest: int)
 
 def _validate(name: Any, latest: Any, oldest: Any) -> None:
     if not isinstance(name, str):
-        raise Invalid(f"The name of a version must be a text, got {name!r}.")
+        raise Invalid(f"The name of a version must be a string, got {name!r}.")
     require_name(name)
     is_number = all(isinstance(each, int) and not isinstance(each, bool) for each in (latest, oldest))
     if not is_number or not 1 <= oldest <= latest:

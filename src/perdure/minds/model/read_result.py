@@ -40,7 +40,7 @@ class ReadResultTool:
         if unknown := sorted(arguments.keys() - {"call_id", "offset"}):
             raise Invalid(f"read_result has no argument {unknown[0]!r}. It has: call_id, offset.")
         if not isinstance(arguments.get("call_id"), str):
-            raise Invalid(f"call_id must be a text, found {arguments.get('call_id')!r}.")
+            raise Invalid(f"call_id must be a string, found {arguments.get('call_id')!r}.")
         if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
             raise Invalid(f"offset must be a whole number of at least 0, found {offset!r}.")
 

@@ -37,7 +37,7 @@ T = TypeVar("T")
 def text(node: Node) -> str:
     """Read a scalar as text: `5`, `true` and `no` are text if text is expected."""
     if not isinstance(node, ScalarNode) or is_null(node):
-        raise Wrong(node, f"Expected a text, found {kind_of(node)}.")
+        raise Wrong(node, f"Expected a string, found {kind_of(node)}.")
     return str(node.value)
 
 
@@ -45,7 +45,7 @@ def filled_text(node: Node) -> str:
     """Read a text that is not blank."""
     found = text(node)
     if not found.strip():
-        raise Wrong(node, "Expected a text, found an empty one.")
+        raise Wrong(node, "Expected a string that is not empty, found an empty one.")
     return found
 
 

@@ -246,7 +246,7 @@ def _read_manifest(text: bytes, source: Path) -> Manifest:
         entries = tuple(Entry(**entry) for entry in content.pop("entries"))
         manifest = Manifest(**content | {"entries": entries, "left_out": tuple(content["left_out"])})
         if not all(isinstance(entry.path, str) for entry in manifest.entries):
-            raise TypeError("a path is a text")
+            raise TypeError("a path is a string")
     except (TypeError, KeyError, AttributeError) as error:
         raise Damaged(f"{source} has a manifest that cannot be read. Use another backup.") from error
     return manifest

@@ -151,7 +151,7 @@ def require_key(key: object) -> None:
     Raises: Invalid
     """
     if not isinstance(key, str):
-        raise Invalid(f"A key is a text; found {type(key).__name__}.")
+        raise Invalid(f"A key is a string; found {type(key).__name__}.")
     if not 1 <= len(key) <= LONGEST_KEY:
         raise Invalid(f"A key has 1 to {LONGEST_KEY} characters; found {len(key)}.")
     require_storable(key, "A key")

@@ -192,7 +192,7 @@ def find_program(command: Command) -> str:
 
 def _argv(name: str, value: Any, *, shell: bool) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not value:
-        raise Invalid(f"{name} must be a list of texts, the program first.")
+        raise Invalid(f"{name} must be a list of strings, the program first.")
     for text in value:
         _require_text(name, text)
     if not value[0]:
@@ -222,7 +222,7 @@ def _env(given: Any) -> Mapping[str, str]:
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        raise Invalid("env must be an object of texts.")
+        raise Invalid("env must be an object of strings.")
     for name, value in given.items():
         _require_text("env", name)
         _require_text(f"env {name}", value)
@@ -243,9 +243,9 @@ def _environment(context: CallContext, given: Mapping[str, str], cwd: Path, home
 
 def _require_text(name: str, value: Any) -> None:
     if not isinstance(value, str):
-        raise Invalid(f"{name} must hold texts only, not {value!r:.80}.")
+        raise Invalid(f"{name} must hold strings only, not {value!r:.80}.")
     try:
         if b"\0" in os.fsencode(value):
             raise Invalid(f"{name} holds a zero byte, which no program can be given.")
     except UnicodeEncodeError as error:
-        raise Invalid(f"{name} holds a text that is not Unicode: {error}.") from error
+        raise Invalid(f"{name} holds a string that is not Unicode: {error}.") from error

@@ -61,7 +61,7 @@ def goal_id(given: Any) -> str:
     Raises: Invalid
     """
     if isinstance(given, GoalResult | GoalView):
-        raise Invalid(f"Invalid id: expected a text, got a {type(given).__name__}. Pass its `.id`, {given.id!r}.")
+        raise Invalid(f"Invalid id: expected a string, got a {type(given).__name__}. Pass its `.id`, {given.id!r}.")
     if not isinstance(given, str) or not is_storable(given):
         raise Invalid(f"Invalid id: expected the id of a goal, or a prefix of it, got {given!r}.")
     return given
@@ -115,7 +115,9 @@ def reason(given: Any) -> str | None:
         return None
     if not isinstance(given, str) or not 1 <= len(given) <= LONGEST_REASON or not is_storable(given):
         found = f"{len(given)} characters: {given[:40]!r}" if isinstance(given, str) else repr(given)
-        raise Invalid(f"Invalid reason: expected a text of 1 to {LONGEST_REASON} characters without NUL, got {found}.")
+        raise Invalid(
+            f"Invalid reason: expected a string of 1 to {LONGEST_REASON} characters without NUL, got {found}."
+        )
     return given
 
 
@@ -161,7 +163,7 @@ def tags(given: Any) -> tuple[str, ...]:
     Raises: Invalid
     """
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise Invalid(f"Invalid tags: expected a list of texts, got {given!r}.")
+        raise Invalid(f"Invalid tags: expected a list of strings, got {given!r}.")
     found = tuple(given)
     wrong = [tag for tag in found if not (isinstance(tag, str) and re.fullmatch(TAG, tag))]
     if wrong:
@@ -222,7 +224,7 @@ def message(text: object) -> None:
     Raises: Invalid
     """
     if not isinstance(text, str) or not text.strip():
-        raise Invalid("A message must be a text that is not empty.")
+        raise Invalid("A message must be a string that is not empty.")
     if len(text) > LONGEST_MESSAGE:
         raise Invalid(f"A message must have at most {LONGEST_MESSAGE:,} characters, got {len(text):,}.")
     if not is_storable(text):

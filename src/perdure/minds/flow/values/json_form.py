@@ -18,7 +18,7 @@ from uuid import UUID
 import orjson
 
 _EXACT = frozenset({str, int, bool, type(None)})
-_NOT_FINITE = "JSON has no NaN and no infinity: use None or a text"
+_NOT_FINITE = "JSON has no NaN and no infinity: use None or a string"
 
 
 class NoJsonForm(ValueError):

@@ -79,7 +79,7 @@ class RunArguments:
             raise Invalid(f"Missing command after --, for example: {exact(options, 'run', '--', 'echo', 'hello')}")
         is_resumed = self.resume is not None or self.is_continued
         if self.text is None and (self.bot is not None or (self.model is not None and not is_resumed)):
-            raise Invalid("--bot and --model apply to a text for a model; --model also to --resume and --continue.")
+            raise Invalid("--bot and --model apply to a task for a model; --model also to --resume and --continue.")
         if self.args is not None and self.flow is None:
             raise Invalid("--args has the arguments of a flow; use it with --flow.")
 

@@ -202,7 +202,7 @@ def _arguments_text(arguments: Any) -> str:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise MalformedAnswer(f"a text is of the type {type(value).__name__}")
+        raise MalformedAnswer(f"a text has the type {type(value).__name__}, and not str")
     return value
 
 
