@@ -302,7 +302,7 @@ async def test_a_history_of_version_2_that_cannot_be_replayed_is_refused_with_th
         return await goal.options(effect="idempotent").step(number, 2)
 
     events = [event_of(line) for line in LEGACY.read_text(encoding="utf-8").splitlines()]
-    with pytest.raises(ChangedFlow, match="does not tell which deadlines of asyncio had passed"):
+    with pytest.raises(ChangedFlow, match="does not record which deadlines of asyncio had passed"):
         await replayed(events[:-1], with_another_step)
 
 

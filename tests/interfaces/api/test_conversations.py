@@ -126,7 +126,7 @@ async def test_a_fork_is_answered_by_another_model(there: Served, model_server: 
     assert [entry["model"] for entry in again if entry["kind"] == "model_turn"] == [MODEL, "openai-chat:other"]
     with pytest.raises(Invalid, match="is not the name of a model"):
         await talk.fork(goal["id"], found[-1]["seq"], model="nonsense")
-    with pytest.raises(Invalid, match="forked at or before_message"):
+    with pytest.raises(Invalid, match="require `at` or `before_message`"):
         await there.client.request("POST", f"/goals/{goal['id']}/fork", {"before": "x", "text": "Two?"})
 
 

@@ -238,7 +238,7 @@ class GoalRuns(GoalLists, ABC):
             goal_id = known.goal_id
             raise KeyTaken(
                 f"The key {new.key!r} started {goal_id}, {difference}. Use another key, fork that goal,"
-                f" {known.text!r} (`perdure goal fork {goal_id} --before STEP`), or free the key: delete the goal when it has ended"
-                f" (`perdure goal delete {goal_id}`). Nothing was run."
+                f" {known.text!r} (`perdure goal fork {goal_id} --before STEP`), or free the key: delete the goal"
+                f" when it has ended (`perdure goal delete {goal_id}`). Nothing was run."
             )
         return known.goal_id
