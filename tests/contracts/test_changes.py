@@ -72,9 +72,9 @@ class HeldDatabase:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._database, name)
 
-    async def submit(self, batch: Any, item: Any, *, is_only: bool = False) -> Any:  # noqa: ARG002 (as RawDatabase)
+    async def submit(self, item_writer: Any, item: Any, *, expects_no_other: bool = False) -> Any:  # noqa: ARG002 (as RawDatabase)
         def held(raw: RawTransaction) -> Any:
-            (answer,) = batch.apply(raw, [item])
+            (answer,) = item_writer.apply(raw, [item])
             self.has_inserted.set()
             assert self.may_commit.wait(30)
             return answer

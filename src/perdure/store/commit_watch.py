@@ -17,7 +17,7 @@ class Stop:
     """The stop signal of one thread; `fd` becomes readable when it is set."""
 
     def __init__(self) -> None:
-        self.fd, self._writing = os.pipe2(os.O_CLOEXEC) if hasattr(os, "pipe2") else os.pipe()
+        self.fd, self._write_end = os.pipe2(os.O_CLOEXEC) if hasattr(os, "pipe2") else os.pipe()
         self._closing = threading.Lock()
         self._is_closed = False
         self.is_set = False
@@ -27,7 +27,7 @@ class Stop:
         with self._closing:
             self.is_set = True
             if not self._is_closed:
-                os.write(self._writing, b"\0")
+                os.write(self._write_end, b"\0")
 
     def wait(self, seconds: float | None, *fds: int) -> bool:
         """Wait for the stop, for a readable file descriptor or for a timeout; return whether it is stopped."""
@@ -42,7 +42,7 @@ class Stop:
         with self._closing:
             self._is_closed = True
             os.close(self.fd)
-            os.close(self._writing)
+            os.close(self._write_end)
 
 
 class CommitWatch:

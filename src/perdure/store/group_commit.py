@@ -6,7 +6,8 @@ busy join the open group, and the whole group is committed by one flush.
 
 There is no timer, so a single item is not delayed. An open group takes the items that arrive while the previous group
 is written, and those that are submitted in the same turn of the event loop. The more load, the larger the groups. If
-only one item is expected and the writer is idle, it is committed at once on the thread of the event loop.
+only one item is expected and the writer is idle, it is committed at once on the thread of the event loop, even before
+items of a group that is still open.
 
 Items of a group must not affect each other. An item with a conflict gets its error as its result, while the others are
 committed. If the transaction itself fails for a reason that one item may have caused, each item is retried in its own
@@ -30,11 +31,11 @@ from perdure.store.raw import (
     STATEMENT,
     UNFLUSHED,
     WRITE,
-    Batch,
     Item,
-    Kind,
+    ItemWriter,
     RawTransaction,
     Result,
+    TransactionKind,
     WouldWait,
 )
 
@@ -52,61 +53,64 @@ T = TypeVar("T")
 class Transact(Protocol):
     """Runs a function in one transaction. See GroupCommit.transact."""
 
-    def __call__(self, fn: Callable[[Any], T], kind: Kind) -> T: ...
+    def __call__(self, fn: Callable[[Any], T], kind: TransactionKind) -> T: ...
 
 
 @dataclass(slots=True)
 class _Group:
-    """Items of one batch that will share a transaction, and their waiters."""
+    """Items of one sort that will share a transaction, and their waiters."""
 
-    batch: Batch[Any, Any]
+    item_writer: ItemWriter[Any, Any]
     items: list[Any] = field(default_factory=list)
     waiting: list[tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]"]] = field(default_factory=list)
     loops: set[asyncio.AbstractEventLoop] = field(default_factory=set)
-    """The event loops of the items; each of them will submit the group to the writer."""
+    """The event loops of the waiters. Each has a callback that submits the group; the first to run does it."""
     is_submitted: bool = False
 
 
 class GroupCommit(ABC):
-    """The writes of one database, on one thread; an adapter implements the transaction.
+    """The writes of one database; an adapter implements the transaction.
 
-    Every write is one transaction, after all earlier submissions. Items of a batch share a transaction; a write between
-    two of them first seals the open group.
+    They run on the thread of the writer in the order in which they were submitted: a write first seals the open group.
+    The exception is an item that is written inline, on the thread of an event loop. That needs an idle writer, so the
+    item overtakes no queued write, but it may overtake the items of a group that is still open.
     """
 
     transact_inline: Transact | None = None
     """Like `transact`, on the thread of an event loop; raises WouldWait instead of waiting. None: not supported."""
 
-    def __init__(self, writing: Executor) -> None:
-        self._writing = writing
+    def __init__(self, writer_thread: Executor) -> None:
+        self._writer_thread = writer_thread
         self._open_group: _Group | None = None
-        self._gathering = threading.Lock()
+        self._group_lock = threading.Lock()
         self._inline_count = 0
 
     @abstractmethod
-    def transact(self, fn: Callable[[Any], T], kind: Kind) -> T:
+    def transact(self, fn: Callable[[Any], T], kind: TransactionKind) -> T:
         """Run a function in one transaction on the calling thread, and commit it.
 
-        The argument of `fn` is a Transaction if the kind `is_core`, else a RawTransaction. If it raises, the
+        The argument of `fn` is a Transaction if the kind `uses_sqlalchemy`, else a RawTransaction. If it raises, the
         transaction is rolled back.
         """
 
     async def write(self, fn: "Callable[[Transaction], T]") -> T:
         """See Database.write."""
         self.seal()
-        return await self._writing.run(self.transact, fn, CORE)
+        return await self._writer_thread.run(self.transact, fn, CORE)
 
     async def write_raw(self, fn: Callable[[RawTransaction], T], *, flush: bool = True) -> T:
         """See RawDatabase.write_raw."""
         self.seal()
-        return await self._writing.run(self.transact, fn, WRITE if flush else UNFLUSHED)
+        return await self._writer_thread.run(self.transact, fn, WRITE if flush else UNFLUSHED)
 
-    async def submit(self, batch: Batch[Item, Result], item: Item, *, is_only: bool = False) -> Result:
+    async def submit(
+        self, item_writer: ItemWriter[Item, Result], item: Item, *, expects_no_other: bool = False
+    ) -> Result:
         """See RawDatabase.submit."""
-        self._writing.require_usable()
-        if is_only and self.transact_inline is not None and self._writing.is_idle:
+        self._writer_thread.require_usable()
+        if expects_no_other and self.transact_inline is not None and self._writer_thread.is_idle:
             try:
-                outcomes = commit_items(batch, [item], self.transact_inline)
+                outcomes = commit_items(item_writer, [item], self.transact_inline)
             except WouldWait:
                 pass  # the writer's thread waits instead
             else:
@@ -114,10 +118,10 @@ class GroupCommit(ABC):
                 return cast("Result", _result(outcomes[0]))
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Result] = loop.create_future()
-        with self._gathering:
+        with self._group_lock:
             group = self._open_group
-            if group is None or group.batch is not batch:
-                group = self._open_group = _Group(batch)
+            if group is None or group.item_writer is not item_writer:
+                group = self._open_group = _Group(item_writer)
             group.items.append(item)
             group.waiting.append((loop, future))
             is_first = loop not in group.loops
@@ -133,9 +137,10 @@ class GroupCommit(ABC):
 
         Raises: RuntimeError in a forked child, which would otherwise write the items of its parent.
         """
-        self._writing.require_usable()
-        with self._gathering:
-            group, self._open_group = self._open_group, None
+        self._writer_thread.require_usable()
+        with self._group_lock:
+            group = self._open_group
+            self._open_group = None
         if group is not None:
             self._submit_group(group)
 
@@ -146,15 +151,16 @@ class GroupCommit(ABC):
             await asyncio.sleep(0)
 
     def _submit_group(self, group: _Group) -> None:
-        """Submit a group to the writer, once."""
-        with self._gathering:
-            is_submitted, group.is_submitted = group.is_submitted, True
-        if not is_submitted:
-            self._writing.submit(partial(self._commit_group, group))
+        """Submit a group to the writer, unless another event loop has done so."""
+        with self._group_lock:
+            if group.is_submitted:
+                return
+            group.is_submitted = True
+        self._writer_thread.submit(partial(self._commit_group, group))
 
     def _commit_group(self, group: _Group) -> Callable[[], None]:
         """Write a group on the thread of the writer, without items whose waiter was cancelled."""
-        with self._gathering:
+        with self._group_lock:
             if self._open_group is group:
                 self._open_group = None
         kept = [n for n, (_, future) in enumerate(group.waiting) if not future.cancelled()]
@@ -162,39 +168,39 @@ class GroupCommit(ABC):
         outcomes: Outcomes = []
         try:
             if kept:
-                outcomes = commit_items(group.batch, [group.items[n] for n in kept], self.transact)
+                outcomes = commit_items(group.item_writer, [group.items[n] for n in kept], self.transact)
         except BaseException as error:  # noqa: BLE001 (it is raised to the waiters)
-            outcomes = _for_each(error, len(kept))
+            outcomes = _copies_of(error, len(kept))
         return partial(_notify, waiting, outcomes)
 
 
-def commit_items(batch: Batch[Item, Result], items: Sequence[Item], transact: Transact) -> Outcomes:
+def commit_items(item_writer: ItemWriter[Item, Result], items: Sequence[Item], transact: Transact) -> Outcomes:
     """Write items in one transaction; if it fails and one item may be the cause, write each in its own transaction.
 
     Raises: WouldWait
     """
-    kind = STATEMENT if batch.is_single_statement(items) else GROUP
+    kind = STATEMENT if item_writer.is_single_statement(items) else GROUP
     try:
-        return transact(partial(batch.apply, items=items), kind)
+        return transact(partial(item_writer.apply, items=items), kind)
     except WouldWait:
         raise
     except (Unavailable, Damaged) as error:
         # A disk, a lock or a connection failed: no item is the cause, and the outcome may be unknown.
-        return _for_each(error, len(items))
+        return _copies_of(error, len(items))
     except Exception:  # noqa: BLE001 (separate transactions show which item is the cause)
-        return [_commit_one(batch, item, transact) for item in items]
+        return [_commit_one(item_writer, item, transact) for item in items]
 
 
-def _commit_one(batch: Batch[Item, Result], item: Item, transact: Transact) -> object:
+def _commit_one(item_writer: ItemWriter[Item, Result], item: Item, transact: Transact) -> object:
     try:
-        return transact(partial(batch.apply_one, item=item), GROUP)
+        return transact(partial(item_writer.apply_one, item=item), GROUP)
     except WouldWait:
         raise
     except Exception as error:  # noqa: BLE001 (it is raised to the waiter)
         return error
 
 
-def _for_each(error: BaseException, count: int) -> Outcomes:
+def _copies_of(error: BaseException, count: int) -> Outcomes:
     """Return a copy of an error for each waiter, because raising it adds a traceback to it."""
     errors = [copy.copy(error) for _ in range(count)]
     for one in errors:

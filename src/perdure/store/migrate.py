@@ -28,15 +28,15 @@ def run_migrations(connection: sa.Connection, chain: Chain, before_commit: Calla
     def on_version_apply(*, step: Any, **_: Any) -> None:
         revision = int(step.up_revision_id)
         before_commit(revision)
-        log.info("migrated to %04d", revision)
-        failpoints.hit("store.migrate.commit.before")
+        log.info("migrating to %04d", revision)
+        failpoints.hit("store.migrate.commit.before")  # once per revision, before the commit of its transaction
 
     config = alembic_config(chain)
     config.attributes["connection"] = connection
     config.attributes["on_version_apply"] = on_version_apply
     with _one_at_a_time:
         command.upgrade(config, "head")
-    failpoints.hit("store.migrate.commit.after")
+    failpoints.hit("store.migrate.commit.after")  # after the commit of the last one
 
 
 def alembic_config(chain: Chain) -> Config:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from perdure.errors import Unavailable
 from perdure.store.client import DatabaseClient, open_database
 from perdure.store.database import Connected, Database, Health
-from perdure.store.raw import Batch, Item, RawTransaction, Result
+from perdure.store.raw import Item, ItemWriter, RawTransaction, Result
 from perdure.store.target import PostgresTarget, SqliteTarget, parse_target
 
 if TYPE_CHECKING:
@@ -63,9 +63,11 @@ class DatabaseOnDemand:
         if self._database is not None:
             self._database.announce()
 
-    async def submit(self, batch: Batch[Item, Result], item: Item, *, is_only: bool = False) -> Result:
+    async def submit(
+        self, item_writer: ItemWriter[Item, Result], item: Item, *, expects_no_other: bool = False
+    ) -> Result:
         """See RawDatabase.submit."""
-        return await (await self._open()).submit(batch, item, is_only=is_only)
+        return await (await self._open()).submit(item_writer, item, expects_no_other=expects_no_other)
 
     async def health(self) -> Health:
         """See Database.health."""

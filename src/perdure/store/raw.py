@@ -16,7 +16,7 @@ sql_log = logging.getLogger("perdure.store.sql")
 
 Values = tuple[Any, ...]
 Item = TypeVar("Item")
-Given_contra = TypeVar("Given_contra", contravariant=True)
+Item_contra = TypeVar("Item_contra", contravariant=True)
 Result = TypeVar("Result")
 T = TypeVar("T")
 
@@ -27,15 +27,18 @@ class RawTransaction:
     head = f"{CHAIN.head:04d}"
     """The newest known version of the schema, in the form of the database."""
 
-    def refuse_newer(self) -> None:
-        """Check that no newer program has migrated the database, unless the transaction began with this check.
-
-        Raises: Conflict
-        """
-
     def __init__(self, connection: Any, *, is_logged: bool = False) -> None:
         self._connection = connection
         self._is_logged = is_logged
+
+    def refuse_newer(self) -> None:
+        """Check that no newer program has migrated the database; an adapter overrides it.
+
+        Here it does nothing: the other transactions begin with this check. Only a single statement has no beginning,
+        so it calls this when it has changed fewer rows than expected.
+
+        Raises: Conflict
+        """
 
     def execute(self, statement: str, *values: Any) -> Any:
         """Run a statement and return the driver's cursor."""
@@ -59,59 +62,59 @@ class RawTransaction:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kind:
-    """The kind of a write transaction: it determines the durability of the commit and its fail-points."""
+class TransactionKind:
+    """Determines how a write transaction is begun and committed, and which fail-points it hits."""
 
     is_flushed: bool = True
     """Whether the commit is flushed; else a power failure may undo it, but only as a whole."""
-    is_core: bool = False
-    """Whether it uses the connection of SQLAlchemy."""
-    is_batch: bool = False
-    """Whether it contains items of a batch."""
+    uses_sqlalchemy: bool = False
+    """Whether it runs on the connection of SQLAlchemy, instead of that of the driver."""
+    is_group: bool = False
+    """Whether it writes items that were submitted; see `RawDatabase.submit`."""
     is_statement: bool = False
     """Whether it is a single statement, which needs no explicit transaction."""
 
     def hit_before_commit(self) -> None:
         """Hit the fail-point before the commit."""
-        if self.is_batch:
+        if self.is_group:
             failpoints.hit("store.append.before")
         else:
             failpoints.hit("store.commit.before")
 
     def hit_after_commit(self) -> None:
         """Hit the fail-point after the commit."""
-        if self.is_batch:
+        if self.is_group:
             failpoints.hit("store.append.after")
         else:
             failpoints.hit("store.commit.after")
 
 
-WRITE = Kind()
-UNFLUSHED = Kind(is_flushed=False)
-CORE = Kind(is_core=True)
-GROUP = Kind(is_batch=True)
-STATEMENT = Kind(is_batch=True, is_statement=True)
+WRITE = TransactionKind()
+UNFLUSHED = TransactionKind(is_flushed=False)
+CORE = TransactionKind(uses_sqlalchemy=True)
+GROUP = TransactionKind(is_group=True)
+STATEMENT = TransactionKind(is_group=True, is_statement=True)
 
 
 class WouldWait(Exception):
     """A transaction that must not wait did not begin: the lock is held, or the connection is not open."""
 
 
-class Batch(Protocol[Given_contra, Result]):
-    """Writes items of one kind: together in one transaction, or one by one."""
+class ItemWriter(Protocol[Item_contra, Result]):
+    """Knows how to write items of one sort: all in one transaction, or one alone."""
 
-    def apply(self, raw: RawTransaction, items: Sequence[Given_contra]) -> "list[Result | PerdureError]":
+    def apply(self, raw: RawTransaction, items: Sequence[Item_contra]) -> "list[Result | PerdureError]":
         """Write all items in order, and return a result for each. An item whose result is an error has changed nothing.
 
         If this raises, the transaction is rolled back, and each item is written in its own transaction.
         """
         ...
 
-    def apply_one(self, raw: RawTransaction, item: Given_contra) -> "Result | PerdureError":
+    def apply_one(self, raw: RawTransaction, item: Item_contra) -> "Result | PerdureError":
         """Write one item, which may be the cause of a failed `apply`."""
         ...
 
-    def is_single_statement(self, items: Sequence[Given_contra]) -> bool:
+    def is_single_statement(self, items: Sequence[Item_contra]) -> bool:
         """Return whether `apply` writes these items by one statement, which needs no explicit transaction."""
         ...
 
@@ -132,13 +135,15 @@ class RawDatabase(Protocol):
         ...
 
     def announce(self) -> None:
-        """Notify other processes that watch the database soon that this process has committed."""
+        """Soon notify the processes that watch the database that this process has committed."""
         ...
 
-    async def submit(self, batch: Batch[Item, Result], item: Item, *, is_only: bool = False) -> Result:
-        """Write an item in one transaction with other waiting items of the same batch; it is durable on return.
+    async def submit(
+        self, item_writer: ItemWriter[Item, Result], item: Item, *, expects_no_other: bool = False
+    ) -> Result:
+        """Write an item in one transaction with the waiting items of the same writer; it is durable on return.
 
-        An error of one item is raised to its caller and does not affect the others. With `is_only`, no other item is
-        expected, so it may be written at once on the calling thread.
+        An error of one item is raised to its caller and does not affect the others. With `expects_no_other`, it may be
+        written at once on the calling thread, before items that wait in the open group.
         """
         ...

@@ -139,17 +139,17 @@ def _places(values: Sequence[object] | frozenset[str]) -> str:
 
 
 class Appends:
-    """Appends that share a transaction: first the row of each goal, then all events in one statement. See Batch."""
+    """Writes appends to histories: first the row of each goal, then all events in one statement. See ItemWriter."""
 
     def forget(self, goal_id: str) -> None:
         """Drop the cached number of a goal."""
 
-    def is_single_statement(self, items: Sequence[Append]) -> bool:  # noqa: ARG002 (see Batch)
-        """See Batch.is_single_statement."""
+    def is_single_statement(self, items: Sequence[Append]) -> bool:  # noqa: ARG002 (see ItemWriter)
+        """See ItemWriter.is_single_statement."""
         return False
 
     def apply(self, raw: RawTransaction, items: Sequence[Append]) -> list[Answer]:
-        """See Batch.apply. Rejected appends are answered last, because their key may belong to another in the group."""
+        """See ItemWriter.apply. Rejected appends are answered last: their key may belong to another in the group."""
         written: list[Written] = []
         rows: list[Values] = []
         for append in items:
@@ -169,7 +169,7 @@ class Appends:
         return [_answer(raw, append, found) for append, found in zip(items, written, strict=True)]
 
     def apply_one(self, raw: RawTransaction, item: Append) -> Answer:
-        """See Batch.apply_one. The key is looked up first, because it may be the reason why the batch failed."""
+        """See ItemWriter.apply_one. The key is looked up first, because it may be the reason why the group failed."""
         return known_answer(raw, item) or self.apply(raw, [item])[0]
 
     def _create(self, raw: RawTransaction, append: Append) -> Written:

@@ -59,14 +59,14 @@ SELECT n, inbox_count FROM swapped"""
 
 
 class PostgresAppends(Appends):
-    """Appends to histories in PostgreSQL; plain ones share one statement. See Append.is_plain and Batch."""
+    """Writes appends in PostgreSQL; plain ones share one statement. See Append.is_plain and ItemWriter."""
 
     def is_single_statement(self, items: Sequence[Append]) -> bool:
-        """See Batch.is_single_statement."""
+        """See ItemWriter.is_single_statement."""
         return all(append.is_plain for append in items) and len({append.goal_id for append in items}) == len(items)
 
     def apply(self, raw: RawTransaction, items: Sequence[Append]) -> list[Answer]:
-        """See Batch.apply."""
+        """See ItemWriter.apply."""
         return [answer for part in _one_of_each_goal(items) for answer in self._all(raw, part)]
 
     def _all(self, raw: RawTransaction, items: Sequence[Append]) -> Iterator[Answer]:

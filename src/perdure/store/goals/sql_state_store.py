@@ -145,7 +145,7 @@ class SqlStateStore:
         self._active.add(goal_id)
         is_active = False
         try:
-            done = await self._database.submit(self._appends, append, is_only=len(self._active) == 1)
+            done = await self._database.submit(self._appends, append, expects_no_other=len(self._active) == 1)
             is_active = not append.ends and (done.inbox_waiting or not release)
             if events:
                 self._notify(goal_id, append.events)

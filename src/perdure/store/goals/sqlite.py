@@ -21,7 +21,7 @@ _ADVANCE_OPEN = (
 
 
 class SqliteAppends(Appends):
-    """Appends to histories in SQLite. See Batch.
+    """Appends to histories in SQLite. See ItemWriter.
 
     Most appends leave a goal open and find its inbox empty. They use a shorter UPDATE, which changes no index and has
     no RETURNING, and takes half the time. It finds the row by the cached number of the goal, and checks its id.

@@ -26,7 +26,7 @@ from perdure.store.postgres.connection import (
 from perdure.store.postgres.guard import Guard, lock_goals
 from perdure.store.postgres.notifications import Notifier, listen
 from perdure.store.postgres.writer import PostgresTransaction, Writer, refuse_when_aborted
-from perdure.store.raw import CORE, Kind, RawTransaction
+from perdure.store.raw import CORE, RawTransaction, TransactionKind
 from perdure.store.target import PostgresTarget
 
 if TYPE_CHECKING:
@@ -52,12 +52,12 @@ class PostgresDatabase(GroupCommit):
         self._target = target
         self._chain = chain
         self._debug = debug
-        self._reading = Executor("perdure-reader", READERS)
+        self._reader_threads = Executor("perdure-reader", READERS)
         self._guard = Guard(chain, target.shown)
         self._writer = Writer(target, self._guard, is_logged=debug)
         self._writing_engine = engine_over(target.url, size=1)
         self._reading_engine = engine_over(target.url, size=READERS, is_reader=True)
-        self._notifier = Notifier(lambda note: self._writing.submit(partial(self._writer.send, note)))
+        self._notifier = Notifier(lambda note: self._writer_thread.submit(partial(self._writer.send, note)))
         self._commits = CommitWatch("perdure-commits", partial(listen, target, self._notifier.note))
         if debug:
             from perdure.store.transaction import log_statements
@@ -71,7 +71,7 @@ class PostgresDatabase(GroupCommit):
         require_driver()
         database = cls(target, debug=debug, chain=chain)
         try:
-            await database._writing.run(database._open, migrate)
+            await database._writer_thread.run(database._open, migrate)
         except BaseException:
             await database.close()
             raise
@@ -85,37 +85,37 @@ class PostgresDatabase(GroupCommit):
         """See RawDatabase.announce."""
         self._notifier.announce()
 
-    def transact(self, fn: Callable[[Any], T], kind: Kind) -> T:
+    def transact(self, fn: Callable[[Any], T], kind: TransactionKind) -> T:
         """See GroupCommit.transact."""
-        return self._transact_core(fn) if kind.is_core else self._writer.transact(fn, kind)
+        return self._transact_core(fn) if kind.uses_sqlalchemy else self._writer.transact(fn, kind)
 
     async def read(self, fn: "Callable[[Transaction], T]") -> T:
         """See Database.read."""
         from perdure.store.transaction import run_in
 
-        return await self._reading.run(self._read, lambda core: run_in(core, fn))
+        return await self._reader_threads.run(self._read, lambda core: run_in(core, fn))
 
     async def read_raw(self, fn: Callable[[RawTransaction], T]) -> T:
         """See RawDatabase.read_raw."""
-        return await self._reading.run(
+        return await self._reader_threads.run(
             self._read, lambda core: fn(PostgresTransaction(raw(core), self._guard, is_logged=self._debug))
         )
 
     async def health(self) -> Health:
         """See Database.health."""
-        return await self._writing.run(self._health)
+        return await self._writer_thread.run(self._health)
 
     async def connected(self) -> list[Connected]:
         """See Database.connected."""
-        return await self._reading.run(self._read, lambda core: connected_to(raw(core)))
+        return await self._reader_threads.run(self._read, lambda core: connected_to(raw(core)))
 
     async def verify(self) -> list[str]:
         """See Database.verify."""
-        return await self._reading.run(self._read, _problems)
+        return await self._reader_threads.run(self._read, _problems)
 
     async def backup(self, path: Path) -> None:
         """See Database.backup."""
-        await self._reading.run(self._backup, path)
+        await self._reader_threads.run(self._backup, path)
 
     async def close(self) -> None:
         """See Database.close."""
@@ -123,7 +123,7 @@ class PostgresDatabase(GroupCommit):
         self._notifier.close()
         try:
             async with asyncio.timeout(_CLOSE_S):
-                await self._writing.finish(self._close)
+                await self._writer_thread.finish(self._close)
         except TimeoutError:  # its thread is a daemon, so it does not block the end of the process
             log.warning("could not close %s: no answer", self._target.shown)
 
@@ -209,7 +209,7 @@ class PostgresDatabase(GroupCommit):
             tools.dump(self._target, part)
 
     def _close(self) -> None:
-        self._reading.stop(wait=True)
+        self._reader_threads.stop(wait=True)
         self._commits.close()
         self._writer.close()
         self._reading_engine.dispose()

@@ -11,7 +11,7 @@ from perdure.errors import Conflict
 from perdure.store.postgres import faults
 from perdure.store.postgres.connection import connect
 from perdure.store.postgres.guard import Guard
-from perdure.store.raw import STATEMENT, Kind, RawTransaction, Values
+from perdure.store.raw import STATEMENT, RawTransaction, TransactionKind, Values
 from perdure.store.target import PostgresTarget
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Writer:
         self._is_logged = is_logged
         self._connection: psycopg.Connection[Any] | None = None
 
-    def transact(self, fn: Callable[[RawTransaction], T], kind: Kind) -> T:
+    def transact(self, fn: Callable[[RawTransaction], T], kind: TransactionKind) -> T:
         """Run a function in one transaction; a single statement needs no BEGIN."""
         with faults.translated(self._target.shown):
             connection = self._sound_connection()

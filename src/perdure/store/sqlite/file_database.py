@@ -17,7 +17,7 @@ from perdure.store.database import Connected, Health
 from perdure.store.executor import Executor
 from perdure.store.group_commit import GroupCommit
 from perdure.store.migrations import CHAIN, Chain
-from perdure.store.raw import Kind, RawTransaction, WouldWait
+from perdure.store.raw import RawTransaction, TransactionKind, WouldWait
 from perdure.store.sqlite import faults, files
 from perdure.store.sqlite.connection import pragma
 from perdure.store.sqlite.data_version import DataVersion
@@ -49,7 +49,7 @@ class SqliteFileDatabase(GroupCommit):
         self._lock = FileLock(files.lock_path(path))
         self._writer = Writer(path, chain, is_logged=debug)
         self._readers = Readers(path, self._lock, is_logged=debug)
-        self._reading = Executor("perdure-reader", READERS)
+        self._reader_threads = Executor("perdure-reader", READERS)
         self._is_checkpoint_queued = False
         self._data_version = DataVersion(path, self._lock)
         self._commits = CommitWatch("perdure-commits", self._data_version.watch)
@@ -59,17 +59,17 @@ class SqliteFileDatabase(GroupCommit):
         """Open a file; create or migrate it if necessary."""
         database = cls(path, debug=debug, chain=chain)
         try:
-            await database._writing.run(database._open, migrate)
+            await database._writer_thread.run(database._open, migrate)
         except PerdureError:
-            await database._writing.finish(database._abandon)
+            await database._writer_thread.finish(database._abandon)
             raise
         except BaseException:
-            database._writing.submit(database._abandon)  # cancelled: after the work that still runs there
-            database._writing.stop()
+            database._writer_thread.submit(database._abandon)  # cancelled: after the work that still runs there
+            database._writer_thread.stop()
             raise
         return database
 
-    def transact(self, fn: Callable[[Any], T], kind: Kind, *, is_inline: bool = False) -> T:
+    def transact(self, fn: Callable[[Any], T], kind: TransactionKind, *, is_inline: bool = False) -> T:
         """See GroupCommit.transact. The lock file is held meanwhile.
 
         Raises: WouldWait with `is_inline`, when the lock is held or the connection is not open.
@@ -80,7 +80,7 @@ class SqliteFileDatabase(GroupCommit):
             raise WouldWait
         try:
             connection = self._writer.connection(kind, is_inline=is_inline)
-            if kind.is_core:
+            if kind.uses_sqlalchemy:
                 result = self._writer.transact_core(connection, fn)
             else:
                 is_logged, check = self._writer.is_logged, self._writer.refuse_newer
@@ -107,38 +107,38 @@ class SqliteFileDatabase(GroupCommit):
         """See Database.read."""
         from perdure.store.transaction import run_in
 
-        return await self._reading.run(self._readers.read_core, lambda core: run_in(core, fn))
+        return await self._reader_threads.run(self._readers.read_core, lambda core: run_in(core, fn))
 
     async def read_raw(self, fn: Callable[[RawTransaction], T]) -> T:
         """See RawDatabase.read_raw."""
-        return await self._reading.run(self._readers.read_raw, fn)
+        return await self._reader_threads.run(self._readers.read_raw, fn)
 
     async def health(self) -> Health:
         """See Database.health."""
-        return await self._writing.run(
+        return await self._writer_thread.run(
             self._readers.query, lambda connection: health_of(connection, location=str(self._path))
         )
 
     async def connected(self) -> list[Connected]:
         """See Database.connected."""
         host = socket.gethostname()
-        return [Connected(host, pid) for pid in await self._reading.run(processes_with, self._path)]
+        return [Connected(host, pid) for pid in await self._reader_threads.run(processes_with, self._path)]
 
     async def verify(self) -> list[str]:
         """See Database.verify."""
         try:
-            return await self._reading.run(self._readers.read_core, problems_of)
+            return await self._reader_threads.run(self._readers.read_core, problems_of)
         except Damaged as error:
             return [error.detail]
 
     async def backup(self, path: Path) -> None:
         """See Database.backup."""
-        await self._reading.run(files.copy_database, self._path, path)
+        await self._reader_threads.run(files.copy_database, self._path, path)
 
     async def close(self) -> None:
         """See Database.close."""
         self.seal()
-        await self._writing.finish(self._close)
+        await self._writer_thread.finish(self._close)
 
     def _open(self, migrate: bool) -> None:
         """Prepare the file, and open the writing connection.
@@ -186,7 +186,7 @@ class SqliteFileDatabase(GroupCommit):
         """Queue a checkpoint on the thread of the writer if one is due."""
         if self._writer.is_checkpoint_due and not self._is_checkpoint_queued:
             self._is_checkpoint_queued = True
-            self._writing.submit(self._checkpoint)
+            self._writer_thread.submit(self._checkpoint)
 
     def _checkpoint(self) -> None:
         self._is_checkpoint_queued = False
@@ -197,7 +197,7 @@ class SqliteFileDatabase(GroupCommit):
             log.warning("checkpoint of %s failed: %s", self._path, error)
 
     def _close(self) -> None:
-        self._reading.stop(wait=True)
+        self._reader_threads.stop(wait=True)
         self._commits.close()
         try:
             self._lock.acquire(None if self._writer.has_written else _LOCK_WAIT_S)

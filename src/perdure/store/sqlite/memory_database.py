@@ -9,7 +9,7 @@ from perdure.store.backup.new_file import new_file
 from perdure.store.database import Connected, Health
 from perdure.store.executor import Executor
 from perdure.store.group_commit import GroupCommit
-from perdure.store.raw import Kind, RawTransaction
+from perdure.store.raw import RawTransaction, TransactionKind
 from perdure.store.sqlite import faults
 from perdure.store.sqlite.connection import connect, engine_over, observed, refuse_when_over, roll_back
 from perdure.store.sqlite.facts import health_of, problems_of
@@ -41,15 +41,15 @@ class SqliteMemoryDatabase(GroupCommit):
         database = cls(debug=debug)
         try:
             if migrate:
-                await database._writing.run(upgrade_connection, database._connection, MEMORY)
+                await database._writer_thread.run(upgrade_connection, database._connection, MEMORY)
         except BaseException:
             await database.close()
             raise
         return database
 
-    def transact(self, fn: Callable[[Any], T], kind: Kind) -> T:
+    def transact(self, fn: Callable[[Any], T], kind: TransactionKind) -> T:
         """See GroupCommit.transact."""
-        if kind.is_core:
+        if kind.uses_sqlalchemy:
             from perdure.store.transaction import run_in
 
             return self._run(lambda core: run_in(core, fn, refuse_when_over))
@@ -67,15 +67,15 @@ class SqliteMemoryDatabase(GroupCommit):
         """See Database.read."""
         from perdure.store.transaction import run_in
 
-        return await self._writing.run(self._read, lambda core: run_in(core, fn))
+        return await self._writer_thread.run(self._read, lambda core: run_in(core, fn))
 
     async def read_raw(self, fn: Callable[[RawTransaction], T]) -> T:
         """See RawDatabase.read_raw."""
-        return await self._writing.run(self._read_raw, fn)
+        return await self._writer_thread.run(self._read_raw, fn)
 
     async def health(self) -> Health:
         """See Database.health."""
-        return await self._writing.run(health_of, self._connection, MEMORY)
+        return await self._writer_thread.run(health_of, self._connection, MEMORY)
 
     async def connected(self) -> list[Connected]:
         """See Database.connected."""
@@ -83,16 +83,16 @@ class SqliteMemoryDatabase(GroupCommit):
 
     async def verify(self) -> list[str]:
         """See Database.verify."""
-        return await self._writing.run(self._read, problems_of)
+        return await self._writer_thread.run(self._read, problems_of)
 
     async def backup(self, path: Path) -> None:
         """See Database.backup."""
-        await self._writing.run(self._backup, path)
+        await self._writer_thread.run(self._backup, path)
 
     async def close(self) -> None:
         """See Database.close."""
         self.seal()
-        await self._writing.finish(self._connection.close)
+        await self._writer_thread.finish(self._connection.close)
 
     def _run(self, fn: "Callable[[sa.Connection], T]") -> T:
         if self._engine is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from perdure.errors import Conflict
 from perdure.store.migrations import Chain
-from perdure.store.raw import CORE, Kind, RawTransaction, WouldWait
+from perdure.store.raw import CORE, RawTransaction, TransactionKind, WouldWait
 from perdure.store.sqlite import faults, files
 from perdure.store.sqlite.checkpoint import CheckpointPlan
 from perdure.store.sqlite.connection import (
@@ -70,7 +70,7 @@ class Writer:
                 connection.close()
         self._connection = self._unflushed = self._engine = None
 
-    def connection(self, kind: Kind, *, is_inline: bool = False) -> sqlite3.Connection:
+    def connection(self, kind: TransactionKind, *, is_inline: bool = False) -> sqlite3.Connection:
         """Return the connection for a kind of transaction, and open it unless `is_inline`.
 
         Raises: WouldWait
@@ -141,7 +141,7 @@ class Writer:
 def run_transaction(
     connection: sqlite3.Connection,
     fn: Callable[[RawTransaction], T],
-    kind: Kind,
+    kind: TransactionKind,
     *,
     is_logged: bool,
     check: Callable[[sqlite3.Connection], None] | None = None,
