@@ -8,16 +8,16 @@ import types
 import typing
 import weakref
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_origin
 
 import orjson
 
 from perdure.minds.flow.values.comparison import is_same
 from perdure.minds.flow.values.hints import (
+    contains_unstorable,
     fits_plain_hint,
     instances,
     is_json_hint,
-    is_open,
     is_type,
     list_of,
     names_any,
@@ -43,13 +43,13 @@ _SCALARS: Mapping[Any, type | tuple[type, ...]] = {
 
 
 class Annotation:
-    """One annotation. It does not change values if it has only types of JSON, or is not usable."""
+    """One annotation. It converts values unless it has only types of JSON, or pydantic does not support it."""
 
     def __init__(self, hint: Any, names: Mapping[str, Any]) -> None:
         self._hint = hint
         self._names = names
-        self.unsupported = "it does not name a concrete type"
-        """The reason why an annotation is not usable."""
+        self.unusable_reason = "it does not name a concrete type"
+        """Why pydantic does not support the annotation; only read if neither `is_json` nor `converts`."""
 
     @property
     def name(self) -> str:
@@ -65,12 +65,12 @@ class Annotation:
             return True
 
     @property
-    def is_usable(self) -> bool:
-        """Whether pydantic can convert values by this annotation."""
+    def converts(self) -> bool:
+        """Whether values are converted by it: it has more than types of JSON, and pydantic supports it."""
         return not self.is_json and self._adapter is not None
 
     @functools.cached_property
-    def leaves_open(self) -> bool:
+    def has_unspecified_type(self) -> bool:
         """Whether the type of the value, or of a part of it, is not specified."""
         try:
             return names_any(self._hint)
@@ -89,7 +89,7 @@ class Annotation:
 
     @functools.cached_property
     def accepts_none(self) -> bool:
-        """Whether None is a valid value; also True if the annotation is not usable."""
+        """Whether None is a valid value; also True if pydantic does not support the annotation."""
         if rejects_none(self._hint):
             return False  # without pydantic, whose import takes a fifth of the time to start a flow
         try:
@@ -106,9 +106,9 @@ class Annotation:
         return value if self.is_json or self._adapter is None else self._validated(self._adapter, value)
 
     def validate(self, value: Any) -> None:
-        """Check a JSON form that was not produced by the function itself.
+        """Check that a JSON form fits: an argument, a result that a person entered, or the result of a flow.
 
-        A value of a JSON type is passed on unchanged, so it must have exactly that type: "7" does not fit an int.
+        A value of a JSON type is not converted, so it must have exactly that type: "7" does not fit an int.
 
         Raises: ValueError when it does not fit.
         """
@@ -135,8 +135,8 @@ class Annotation:
         is_hashable = self._hint is None or isinstance(self._hint, type)
         return _SCALARS.get(self._hint) if is_hashable else None
 
-    def is_of_type(self, value: Any) -> bool:
-        """Return whether a Python value has the annotated type without any conversion.
+    def accepts_unconverted(self, value: Any) -> bool:
+        """Return whether a Python value fits the annotation without any conversion.
 
         Even in strict mode, pydantic converts a dict to a model. So here the annotation accepts only instances of
         models.
@@ -172,7 +172,7 @@ class Annotation:
 
         config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
         try:
-            if is_open(self._hint):
+            if contains_unstorable(self._hint):
                 return None
             adapter: TypeAdapter[list[Any]] = TypeAdapter(list_of(supported(self._hint)), config=config)
             if not adapter.pydantic_complete:
@@ -180,7 +180,7 @@ class Annotation:
         except MemoryError:
             raise
         except Exception as error:  # noqa: BLE001 (what pydantic cannot handle is as no annotation)
-            self.unsupported = _first_line(error)
+            self.unusable_reason = _first_line(error)
             return None
         self._names = {}
         return adapter
@@ -195,16 +195,25 @@ class Annotation:
             raise ValueError(_reason(error)) from error
 
 
-NONE = Annotation(Any, {})
+UNANNOTATED = Annotation(Any, {})
 
 
 class Annotations:
     """The annotations of a function: of its parameters and its result."""
 
     def __init__(self, hints: Mapping[str, Any], names: Mapping[str, Any]) -> None:
-        made = {name: Annotation(hint, names) for name, hint in hints.items()}
-        self.result = made.pop("return", NONE)
-        self.parameters = made
+        self.parameters = {name: Annotation(hint, names) for name, hint in hints.items()}
+        self.result = self.parameters.pop("return", UNANNOTATED)
+
+
+class _CacheEntry(NamedTuple):
+    """The annotations of a callable, stored in the dict of its function."""
+
+    function: "weakref.ref[types.FunctionType]"
+    """The function of the entry: a decorator may copy the dict to another one."""
+    constructed_class: type | None
+    """The class whose `__init__` the function is; None if the callable is not a class."""
+    annotations: Annotations
 
 
 def annotations_of(fn: Callable[..., Any]) -> Annotations:
@@ -212,19 +221,18 @@ def annotations_of(fn: Callable[..., Any]) -> Annotations:
 
     They are cached on the function itself, so that the cache keeps no object alive.
     """
-    function, made = (fn, None) if type(fn) is types.FunctionType else _function_of(fn)
+    function, constructed_class = (fn, None) if type(fn) is types.FunctionType else _function_of(fn)
     if function is None:
-        return Annotations({} if made is None else {"return": made}, {})
-    known = function.__dict__.get(_CACHE)
-    if known is not None and known[0]() is function and known[1] is made:  # a decorator may have copied the dict
-        found: Annotations = known[2]
-        return found
+        return Annotations({} if constructed_class is None else {"return": constructed_class}, {})
+    cached: _CacheEntry | None = function.__dict__.get(_CACHE)
+    if cached is not None and cached.function() is function and cached.constructed_class is constructed_class:
+        return cached.annotations
     names = _names_of(inspect.unwrap(function))
-    hints = {name: _resolved(hint, names) for name, hint in _written_at(function).items()}
-    hints["return"] = _awaited(hints.get("return", Any)) if made is None else made
-    found = Annotations(hints, names)
-    function.__dict__[_CACHE] = weakref.ref(function), made, found
-    return found
+    hints = {name: _resolved(hint, names) for name, hint in _raw_annotations(function).items()}
+    hints["return"] = _awaited(hints.get("return", Any)) if constructed_class is None else constructed_class
+    annotations = Annotations(hints, names)
+    function.__dict__[_CACHE] = _CacheEntry(weakref.ref(function), constructed_class, annotations)
+    return annotations
 
 
 def _function_of(fn: Any) -> tuple[types.FunctionType | None, type | None]:
@@ -252,7 +260,7 @@ def _names_of(function: Any) -> dict[str, Any]:
     return names
 
 
-def _written_at(function: types.FunctionType) -> Mapping[str, Any]:
+def _raw_annotations(function: types.FunctionType) -> Mapping[str, Any]:
     """Return the unevaluated annotations of a function; this may fail from Python 3.14 on."""
     try:
         return function.__annotations__

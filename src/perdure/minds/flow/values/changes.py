@@ -27,9 +27,9 @@ def change_of(annotation: Annotation, given: Any, read: Any) -> str | None:
     unless the annotation also allows the type of the JSON. If an annotation does not specify any type, and JSON has no
     type for the value, its JSON form is its value.
     """
-    if annotation.is_usable:
+    if annotation.converts:
         return _change_by_reading(annotation, given, read)
-    if annotation.leaves_open or not annotation.is_type or is_json(given):
+    if annotation.has_unspecified_type or not annotation.is_type or is_json(given):
         return None
     is_exact = annotation.is_class and not annotation.is_json
     found = next(differences(given, read, is_exact=is_exact), None)
@@ -38,7 +38,7 @@ def change_of(annotation: Annotation, given: Any, read: Any) -> str | None:
 
 def is_parsed(annotation: Annotation, given: Any) -> bool:
     """Return whether a value is JSON that its annotation converts to another type."""
-    return type(given) in _JSON_KINDS and not annotation.is_of_type(given)
+    return type(given) in _JSON_KINDS and not annotation.accepts_unconverted(given)
 
 
 def does_not_fit(annotation: Annotation, given: Any, error: Exception) -> str:
@@ -47,8 +47,8 @@ def does_not_fit(annotation: Annotation, given: Any, error: Exception) -> str:
 
 
 def _change_by_reading(annotation: Annotation, given: Any, read: Any) -> str | None:
-    found = list(islice(differences(given, read, is_exact=annotation.leaves_open), _MOST_COMPARED))
-    if not found or (all(map(_is_of_json, found)) and not annotation.is_of_type(given)):
+    found = list(islice(differences(given, read, is_exact=annotation.has_unspecified_type), _MOST_COMPARED))
+    if not found or (all(map(_is_of_json, found)) and not annotation.accepts_unconverted(given)):
         return None
     return _described(found[0], annotation)
 
@@ -73,8 +73,8 @@ def _what_to_do(found: Difference, annotation: Annotation) -> str:
         return _ZONES
     if isinstance(given, dict) and isinstance(read, dict) and (lost := [key for key in given if key not in read]):
         return f"the annotation has no key {lost[0]!r}; add it"
-    if not annotation.is_usable and not annotation.is_json:
-        return f"pydantic does not support that annotation ({annotation.unsupported}); {_CLASSES}"
+    if not annotation.converts and not annotation.is_json:
+        return f"pydantic does not support that annotation ({annotation.unusable_reason}); {_CLASSES}"
     if _is_record(given) and _is_record(read):
         return _MEMBERS if not isinstance(given, type(read)) else _EXACT_TYPE
     return _AGAIN if type(given) is type(read) and found.place else _EXACT_TYPE

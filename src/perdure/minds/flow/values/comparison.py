@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from perdure.minds.flow.values.hints import open_fields
+from perdure.minds.flow.values.hints import fields_of_unspecified_type
 
 _Part = tuple[str, Any, Any, bool]
 """A part of two values: its place, the original, the value read back, and whether their types must be equal."""
@@ -92,7 +92,7 @@ def _fields(given: Any, read: Any) -> Iterator[_Part]:
     kind = type(given)
     fields = _FIELDS.get(kind)
     if fields is None:
-        exact = open_fields(kind)
+        exact = fields_of_unspecified_type(kind)
         fields = _FIELDS[kind] = tuple((name, name in exact) for name in _names(kind))
     for name, is_exact in fields:
         yield f".{name}", getattr(given, name, None), getattr(read, name, None), is_exact

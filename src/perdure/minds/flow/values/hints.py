@@ -16,7 +16,7 @@ from perdure.minds.flow.values.json_form import is_json
 _JSON_TYPES = {Any, object, None, type(None), str, int, float, bool, list, dict, typing.NoReturn, typing.Never}
 _ARRAYS = {list, collections.abc.Sequence, collections.abc.MutableSequence, collections.abc.Collection}
 _OBJECTS = {dict, collections.abc.Mapping, collections.abc.MutableMapping}
-_OPEN = {
+_UNSTORABLE = {
     collections.abc.Iterable,
     collections.abc.Iterator,
     collections.abc.Generator,
@@ -26,7 +26,7 @@ _OPEN = {
     collections.abc.Callable,
     type,
 }
-"""Types that pydantic does not read from JSON, or reads as an iterator."""
+"""Types whose values cannot be stored: pydantic does not read them from JSON, or reads them as an iterator."""
 _UNIONS = {Union, types.UnionType}
 _BARE = {list, dict, tuple, set, frozenset, collections.deque, *_ARRAYS, *_OBJECTS, collections.abc.Set}
 """Containers whose parts have any type without type arguments."""
@@ -114,9 +114,9 @@ def _is_typed_dict(hint: Any) -> bool:
     return type(hint).__name__ == "_TypedDictMeta"
 
 
-def is_open(hint: Any) -> bool:
+def contains_unstorable(hint: Any) -> bool:
     """Return whether an annotation contains an iterator, a callable or a type, which cannot be stored."""
-    return (get_origin(hint) or hint) in _OPEN or any(is_open(each) for each in _parts(hint))
+    return (get_origin(hint) or hint) in _UNSTORABLE or any(contains_unstorable(each) for each in _parts(hint))
 
 
 def names_any(hint: Any) -> bool:
@@ -140,7 +140,7 @@ def _names_any(hint: Any, outer: frozenset[int]) -> bool:
     return is_bare or any(_names_any(each, outer) for each in _parts(hint) if each is not ...)
 
 
-def open_fields(kind: Any) -> frozenset[str]:
+def fields_of_unspecified_type(kind: Any) -> frozenset[str]:
     """Return the fields of a dataclass, model or named tuple whose annotations do not specify all types."""
     if issubclass(kind, tuple):
         hints = dict.fromkeys(kind._fields, Any) | getattr(kind, "__annotations__", {})
@@ -151,10 +151,10 @@ def open_fields(kind: Any) -> frozenset[str]:
     if any(isinstance(hint, str) for hint in hints.values()):
         with suppress(Exception):  # it may use names that only the enclosing function has
             hints.update(typing.get_type_hints(kind, include_extras=True))
-    return frozenset(name for name, hint in hints.items() if _leaves_open(hint))
+    return frozenset(name for name, hint in hints.items() if _has_unspecified_type(hint))
 
 
-def _leaves_open(hint: Any) -> bool:
+def _has_unspecified_type(hint: Any) -> bool:
     try:
         return _NAMES_ANY.search(hint) is not None if isinstance(hint, str) else names_any(hint)
     except Exception:  # noqa: BLE001 (an annotation is whatever its author wrote)
@@ -193,14 +193,14 @@ def supported(hint: Any) -> Any:
     return _with_parts(hint, tuple(map(supported, _parts(hint))))
 
 
-def _with_parts(hint: Any, made: tuple[Any, ...]) -> Any:
+def _with_parts(hint: Any, parts: tuple[Any, ...]) -> Any:
     """Return an annotation with other parts."""
-    if all(new is old for new, old in zip(made, _parts(hint), strict=True)):
+    if all(new is old for new, old in zip(parts, _parts(hint), strict=True)):
         return hint
     origin: Any = get_origin(hint)
     if origin is Annotated:
-        return Annotated[(made[0], *hint.__metadata__)]
-    return Union[made] if origin in _UNIONS else origin[made]  # noqa: UP007 (of a tuple)
+        return Annotated[(parts[0], *hint.__metadata__)]
+    return Union[parts] if origin in _UNIONS else origin[parts]  # noqa: UP007 (of a tuple)
 
 
 def _typed_dict(hint: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from perdure.errors import Invalid
-from perdure.minds.flow.values.annotations import NONE, Annotation, annotations_of
+from perdure.minds.flow.values.annotations import UNANNOTATED, Annotation, annotations_of
 from perdure.minds.flow.values.changes import change_of, does_not_fit, is_parsed
 from perdure.minds.flow.values.comparison import is_same
 from perdure.minds.flow.values.json_form import ANNOTATED, BARE, NoJsonForm, UnknownType, is_json, json_form
@@ -29,7 +29,7 @@ def to_json(value: Any, what: str) -> Any:
 
     Raises: Invalid, with the type that has no JSON form.
     """
-    return _stored(value, NONE, what)
+    return _stored(value, UNANNOTATED, what)
 
 
 def arguments_to_json(
@@ -47,7 +47,7 @@ def arguments_to_json(
     known = annotations_of(fn).parameters
 
     def stored(value: Any, parameter: str | None, shown: str) -> Any:
-        return _stored(value, known.get(parameter or "", NONE), f"The argument {shown} of {called}")
+        return _stored(value, known.get(parameter or "", UNANNOTATED), f"The argument {shown} of {called}")
 
     positional = [
         stored(value, names.at(place), names.positional.get(place, f"number {place + 1}"))
@@ -131,7 +131,7 @@ def require_readable(
     read = inspect.signature(fn).bind(None, *read_args, **read_kwargs)
     known = annotations_of(fn).parameters
     for name, value in list(bound.arguments.items())[1:]:
-        annotation, parameter = known.get(name, NONE), bound.signature.parameters[name]
+        annotation, parameter = known.get(name, UNANNOTATED), bound.signature.parameters[name]
         for each, found in _single(parameter, value, read.arguments.get(name)):
             if annotation.is_json:
                 _require_fitting(annotation, found, fn, name)
@@ -203,7 +203,7 @@ def _form(value: Any, annotation: Annotation, *, is_read: bool) -> Any:
 
     Raises: NoJsonForm; RecursionError
     """
-    if not annotation.is_usable:
+    if not annotation.converts:
         return _unread(value, annotation, is_read=is_read)
     try:
         form = json_form(value, ANNOTATED)
@@ -215,7 +215,7 @@ def _form(value: Any, annotation: Annotation, *, is_read: bool) -> Any:
         found = error
     try:
         form = json_form(annotation.dump(value), BARE)
-        if not is_read or is_same(value, annotation.read(form), is_exact=annotation.leaves_open):
+        if not is_read or is_same(value, annotation.read(form), is_exact=annotation.has_unspecified_type):
             return form
     except ValueError:
         raise found from None
