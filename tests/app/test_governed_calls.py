@@ -34,7 +34,7 @@ class FreeMind(CommandMind):
 
 def use(goals: Goals, tool: str, **arguments: object) -> None:
     call = ToolCall("a.1", "a", tool, arguments, "pure", by="model:test")
-    goals._runner.contexts.minds["model"] = lambda _request: Made(FreeMind(call))
+    goals._runner.contexts.mind_factories["model"] = lambda _request: Made(FreeMind(call))
 
 
 @pytest.fixture

@@ -279,11 +279,11 @@ async def test_cancelling_asks_no_check(world: World) -> None:
 
 
 async def test_a_worker_that_is_not_sure_of_its_lease_begins_nothing(world: World) -> None:
-    world.is_ours = lambda: world.tool.effects["fetch"] == 0
+    world.may_start_calls = lambda: world.tool.effects["fetch"] == 0
     with pytest.raises(Unavailable, match="lease"):
         await world.start(PLAN)
     assert world.tool.effects == {"fetch": 1}
-    world.is_ours = lambda: True
+    world.may_start_calls = lambda: True
     world.tool.checks["build"] = "not_happened"
     assert (await world.resume()).state.status == "done"
     assert world.tool.effects == {"fetch": 1, "build": 1, "send": 1}

@@ -136,7 +136,7 @@ class World:
     tool: CountingTool = field(default_factory=CountingTool)
     policy: Policy = field(default_factory=lambda: FixedPolicy("allow"))
     minds: list[Mind] = field(default_factory=list)
-    is_ours: Callable[[], bool] = lambda: True
+    may_start_calls: Callable[[], bool] = lambda: True
     park_after_s: float = 60.0
     end_within_s: float = 10.0
     watch: Callable[[Loop], None] = lambda _loop: None
@@ -224,7 +224,7 @@ class World:
 
     def _run_context(self, journal: Journal) -> RunContext:
         begun = journal.state.begun
-        others = ("/", self.is_ours, self.park_after_s, self.end_within_s)
+        others = ("/", self.may_start_calls, self.park_after_s, self.end_within_s)
         given = StaticTools("given", [self.tool])
         if self.minds:
             tools = Toolbox([given, *self.sources])

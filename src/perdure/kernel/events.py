@@ -332,10 +332,8 @@ def seal(body: Body, head: Head, *, event_id: str, iteration: int, timestamp_us:
 
 def expected_hash(event: Event, previous: bytes) -> bytes:
     """Return the hash that an unchanged event has."""
-    content = [
-        *(event.goal_id, event.seq, event.id, event.type, event.v),
-        *(event.iteration, event.timestamp_us, event.payload),
-    ]
+    head = [event.goal_id, event.seq, event.id, event.type, event.v]
+    content = [*head, event.iteration, event.timestamp_us, event.payload]
     return _chain(previous, content)
 
 

@@ -106,7 +106,7 @@ class Loop:
         return min(moments, default=None)
 
     def stop(self) -> None:
-        """Start no new call, wait for running calls, then release the goal. A decision in progress is interrupted."""
+        """Start no new call, wait for running calls, then release the goal. A mind that is deciding is interrupted."""
         self._call_in_loop(self._stop)
 
     def check_inbox(self) -> None:
@@ -204,7 +204,7 @@ class Loop:
         return RunResult(outcome, self.state, self.journal.queue, self.journal.start_key)
 
     async def _commit(self, *, release: bool) -> Appended:
-        """Make a decision of the mind durable. Its notes are recorded if a child starts, or if the goal is released."""
+        """Make a proposal of the mind durable. Its notes are recorded if a child starts, or if the goal is released."""
         if self._decider.notes and (release or self._children.new()):
             self._decider.record_notes()
         self.journal.is_due_if_left = self._is_due_if_left()
@@ -318,7 +318,7 @@ class Loop:
             self._collect()
 
     def _collect_calls(self) -> None:
-        """Record the outcomes of calls, except those that the mind has abandoned since its last decision."""
+        """Record the outcomes of calls, except those that the mind has abandoned since its last proposal."""
         self._decider.end_abandoned()
         self._calls.collect()
 

@@ -12,7 +12,7 @@ from perdure.kernel.fold import GoalState
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """The decision of a mind: calls to start, the end, or a moment to ask again. Empty: wait for running calls.
+    """The answer of a mind: calls to start, the end, or a moment to ask again. Empty: wait for running calls.
 
     A call in `unrecorded` is pure and has no intent: only its outcome is recorded, which names the step.
     """
@@ -40,14 +40,14 @@ class Proposal:
 
 
 class Mind(Protocol):
-    """Decides the next actions of a goal. It is never asked again for a decision that is in the history."""
+    """Decides the next actions of a goal. It is never asked again for a proposal that is in the history."""
 
     @property
     def is_slow(self) -> bool:
-        """Whether a decision may take long, like an answer of a model.
+        """Whether a proposal may take long, like an answer of a model.
 
         The history is durable before a slow mind is asked. Meanwhile outcomes, posts and timers are recorded, so the
-        mind must read the state before its first await. An obsolete decision is cancelled; the mind may then return
+        mind must read the state before its first await. An obsolete proposal is cancelled; the mind may then return
         what it has decided so far.
         """
         ...
@@ -72,7 +72,7 @@ class Mind(Protocol):
     def has_news(self) -> bool:
         """Return whether the mind has decided something by itself since it was last asked.
 
-        If so, it is asked again before an outcome is recorded, so that its decision precedes the outcome.
+        If so, it is asked again before an outcome is recorded, so that its proposal precedes the outcome.
         """
         ...
 

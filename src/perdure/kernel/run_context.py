@@ -19,8 +19,9 @@ class RunContext:
     tools: Toolbox
     policy: Policy
     workdir: str
-    is_ours: Callable[[], bool] = lambda: True
-    """Returns whether the lease was renewed recently enough that no other worker can own the goal."""
+    may_start_calls: Callable[[], bool] = lambda: True
+    """Returns whether this run still owns the goal: its lease was renewed recently enough that no other worker can, and
+    the thread of its flow was not abandoned."""
     park_after_s: float = 60.0
     """A goal that waits for longer than this is parked."""
     end_within_s: float = 10.0

@@ -47,6 +47,14 @@ def confined(workdir: str, path: object) -> Path:
     return place
 
 
+def require_inside(workdir: str, path: object) -> None:
+    """Check that a path is inside of the folder of the goal.
+
+    Raises: Invalid
+    """
+    confined(workdir, path)
+
+
 @contextmanager
 def opened_folder(workdir: str, path: object, *, make: bool = False) -> Iterator[tuple[int, str]]:
     """Yield the open parent folder of a path, and the last part of the path.

@@ -188,7 +188,7 @@ class GoalReader:
     async def replay(self, prefix: str) -> Replayed:
         """Fold the history of a goal again, checking every event.
 
-        Raises: Damaged, naming the seq.
+        Raises: Damaged, naming the seq of the event; or the column, when the row of the goal does not match its events.
         """
         summary = await self._found(prefix)
         return replay(await self._store.load(summary.goal_id), summary)

@@ -176,14 +176,14 @@ class GoalRuns(GoalLists, ABC):
         """
         self._runner.contexts.find_flow(await self.begun(goal_id))
 
-    async def is_elsewhere(self, goal_id: str) -> bool:
+    async def needs_its_script(self, goal_id: str) -> bool:
         """Return whether only the script that defines its flow can run a goal."""
-        return self._runner.contexts.is_elsewhere(await self.begun(goal_id))
+        return self._runner.contexts.needs_its_script(await self.begun(goal_id))
 
     def set_model_goals(self, make: "Callable[[], ModelGoals]") -> None:
         """Set the function that makes the starter of goals for models; it is called when the first is needed."""
         self._make_model_goals = make
-        self._runner.contexts.minds["model"] = self._mind_of_model
+        self._runner.contexts.mind_factories["model"] = self._mind_of_model
 
     def _mind_of_model(self, request: "MindRequest") -> "Made":
         return self.model_goals.make(request)

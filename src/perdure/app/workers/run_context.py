@@ -24,7 +24,7 @@ from perdure.kernel.run_context import RunContext
 from perdure.kernel.tool import Tool, ToolSource
 from perdure.minds.flow.scripts import is_of_script
 from perdure.minds.flow.steps.step_calls import StepCalls
-from perdure.tools.confine import confined
+from perdure.tools.confine import require_inside
 from perdure.tools.exec.exec import ExecTool
 from perdure.tools.exec.forks import ForkNotes
 from perdure.tools.exec.process_tree import KILL_AFTER_S
@@ -48,8 +48,8 @@ class RunContexts:
         self, home: Path, calls: StepCalls, imports: Sequence[str], *, park_after_s: float, cancel_grace_s: float
     ) -> None:
         self.imports = imports
-        self.minds: dict[str, MindFactory] = {}
-        """Factories of minds of additional kinds."""
+        self.mind_factories: dict[str, MindFactory] = {}
+        """The factories of additional kinds of minds, by kind."""
         self.sources: list[ToolSource] = []
         """Additional tools of every goal."""
         self._home = home
@@ -63,11 +63,11 @@ class RunContexts:
         workdir: str,
         options: RunOptions,
         children: Children,
-        is_ours: Callable[[], bool],
+        may_start_calls: Callable[[], bool],
         *,
         is_new: bool = False,
     ) -> RunContext:
-        """Return the context of one run; `is_ours` returns whether the run may still start calls.
+        """Return the context of one run; `may_start_calls` as for RunContext.
 
         Raises: NotFound when the code of the goal is unavailable; Invalid when its module fails, its policy is unknown,
         or a new goal names an unknown tool, or a folder outside of its own.
@@ -76,25 +76,34 @@ class RunContexts:
 
         flow = options.flow or self.find_flow(begun)
         answers = AnswerFeed()
-        asked = (options.model, options.compacts)
-        request = MindRequest(begun, options.jobs, self._forks, flow, self._calls, *asked, answers)
-        made = make_mind(request, {**KINDS, **self.minds})
+        request = MindRequest(
+            begun,
+            jobs=options.jobs,
+            forks=self._forks,
+            flow=flow,
+            calls=self._calls,
+            model=options.model,
+            compacts=options.compacts,
+            answers=answers,
+        )
+        made = make_mind(request, {**KINDS, **self.mind_factories})
         if is_new:
             self._require_known(made.wants)
             for folder in made.folders:
-                confined(workdir, folder)
+                require_inside(workdir, folder)
         return RunContext(
             made.mind,
             Toolbox([self._builtin, *self.sources, *made.sources]),
             policy_of_goal(begun.policy, approves_asked=options.approves_asked),
             workdir,
-            is_ours,
+            may_start_calls,
             keep=keep_for_ever,
             children=children,
             parks_for_person=options.parks_for_person,
             park_after_s=self._park_after_s,
             cancel_grace_s=self._cancel_grace_s,
             answers=answers,
+            # Workers of other queues resume a stopped goal by themselves, and then the model is asked again.
             records_cut_short=options.queue == "cli",
         )
 
@@ -108,12 +117,12 @@ class RunContexts:
         return StaticTools("perdure", tools)
 
     def find_flow(self, begun: GoalBegun) -> "Flow[..., Any] | None":
-        """Return the flow of a goal, None for a goal of another kind. See `app.flows.flow_of`."""
+        """Return the flow of a goal, None for a goal of another kind. See `app.workers.flows.flow_of`."""
         from perdure.app.workers.flows import flow_of
 
         return flow_of(begun, self.imports) if begun.mind.kind == "flow" else None
 
-    def is_elsewhere(self, begun: GoalBegun) -> bool:
+    def needs_its_script(self, begun: GoalBegun) -> bool:
         """Return whether only the script that defines the flow of a goal can run it."""
         if not is_of_script(begun.mind):
             return False
@@ -153,27 +162,27 @@ class RunSetup:
         self._worker = worker
         self._inbox = inbox
         self._clock = clock
-        self.children: HomeChildren | None = None
+        self.child_goals: HomeChildren | None = None
         """The component that runs the children of goals; None if goals cannot have children."""
 
     def listen_to(self, journal: Journal) -> None:
         """Notify the parent of a goal when its journal stores its end."""
-        if self.children is not None:
-            self.children.listen_to(journal)
+        if self.child_goals is not None:
+            self.child_goals.listen_to(journal)
 
     async def loop(
         self,
         journal: Journal,
-        run_context: Callable[[], RunContext],
+        make_context: Callable[[], RunContext],
         options: RunOptions,
         thread: FlowThread | None,
     ) -> Loop:
         """Create the loop of a goal where it will run; a server parses a plan, which may be long, on a thread."""
         if options.queue == "server" and journal.state.begun.mind.kind == "plan":
-            made = await asyncio.to_thread(run_context)
-            loop = Loop(journal, self._inbox, made, self._clock)
+            run_context = await asyncio.to_thread(make_context)
+            loop = Loop(journal, self._inbox, run_context, self._clock)
         else:
-            loop = await call_on(thread, lambda: Loop(journal, self._inbox, run_context(), self._clock))
+            loop = await call_on(thread, lambda: Loop(journal, self._inbox, make_context(), self._clock))
         self._on_run(loop)
         return loop
 
@@ -183,8 +192,8 @@ class RunSetup:
 
         Raises: Unavailable when there are no threads left.
         """
-        if self.children is not None:
-            self.children.note_loop()
+        if self.child_goals is not None:
+            self.child_goals.note_loop()
         if mind.kind != "flow" or options.queue != "server":
             yield None
             return
@@ -192,7 +201,7 @@ class RunSetup:
         with contextlib.closing(thread):
             yield thread
 
-    def context_of(
+    def context_factory(
         self,
         begun: GoalBegun,
         workdir: str,
@@ -202,16 +211,17 @@ class RunSetup:
         is_new: bool = False,
     ) -> Callable[[], RunContext]:
         """Return a function that creates the context of a run on the calling thread. See RunContexts.make."""
-        is_ours = partial(_is_ours, self._worker, thread)
-        return partial(self._contexts.make, begun, workdir, options, self.children_of(options), is_ours, is_new=is_new)
+        may_start_calls = partial(_may_start_calls, self._worker, thread)
+        children = self.children_of(options)
+        return partial(self._contexts.make, begun, workdir, options, children, may_start_calls, is_new=is_new)
 
     def children_of(self, options: RunOptions) -> Children:
         """Return the children that the goal of a run may start."""
-        return NO_CHILDREN if self.children is None else self.children.of_run(options)
+        return NO_CHILDREN if self.child_goals is None else self.child_goals.of_run(options)
 
 
-def _is_ours(worker: LocalWorker, thread: FlowThread | None) -> bool:
-    """Return whether a run may start calls: the lease is valid, and its thread was not cancelled."""
+def _may_start_calls(worker: LocalWorker, thread: FlowThread | None) -> bool:
+    """Return whether a run may start calls: the lease is valid, and the thread of its flow was not abandoned."""
     return worker.is_lease_valid() and not (thread is not None and thread.is_abandoned)
 
 

@@ -88,7 +88,7 @@ class Runner:
 
     def set_children(self, children: "HomeChildren") -> None:
         """Set the component that runs the children of goals; without it, goals cannot have children."""
-        self._setup.children = children
+        self._setup.child_goals = children
 
     async def start(self, new: "NewGoal", options: RunOptions) -> RunResult:
         """Start a goal and run it until it ends, waits, or is stopped.
@@ -137,7 +137,7 @@ class Runner:
         Raises: NotFound; Conflict when it cannot be retried, or another live worker owns it; Invalid as `resume_run`.
         """
         begun = await self._begun(goal_id)
-        if self.contexts.is_elsewhere(begun):
+        if self.contexts.needs_its_script(begun):
             return await self._reopen_only(goal_id, None, again)
         async with self._reopening(goal_id, options.queue, options.tell, again) as (worker, journal):
             return await self._resume(journal, worker, options)
@@ -148,7 +148,7 @@ class Runner:
         Raises: as `reopen`.
         """
         begun = await self._begun(goal_id)
-        if self.contexts.is_elsewhere(begun):
+        if self.contexts.needs_its_script(begun):
             return await self._reopen_only(goal_id, None, again)
         async with self._setup.thread_for(begun.mind, options) as thread:
             await call_on(thread, partial(self.contexts.find_flow, begun))
@@ -187,8 +187,8 @@ class Runner:
         begun = replace(journal.state.begun, policy=journal.state.policy)  # a retry may have changed it
         workdir = existing_workdir(self._home, begun)
         async with self._setup.thread_for(begun.mind, options) as thread:
-            run_context = self._setup.context_of(begun, workdir, options, thread)
-            return await self._run(journal, worker, run_context, options, thread, is_resumed=True)
+            make_context = self._setup.context_factory(begun, workdir, options, thread)
+            return await self._run(journal, worker, make_context, options, thread, is_resumed=True)
 
     async def _drain(self, journal: Journal) -> None:
         """Record the posts of an owned goal without running it."""
@@ -278,13 +278,18 @@ class Runner:
         goal_id = new.goal_id or self._ids.goal_id(_title(new.mind, new.text))
         workdir = str(new.workdir or own_workdir(self._home, goal_id))
         begun = GoalBegun(
-            *(new.text, new.mind, new.bot, new.limits, workdir),
+            new.text,
+            new.mind,
+            new.bot,
+            new.limits,
+            workdir,
             parent=new.parent,
             tags=new.tags,
             policy=self._policy_of(new),
             bot_version=new.bot_version,
         )
-        run_context = await call_on(thread, self._setup.context_of(begun, workdir, options, thread, is_new=True))
+        make_context = self._setup.context_factory(begun, workdir, options, thread, is_new=True)
+        run_context = await call_on(thread, make_context)
         if new.workdir is not None:
             return _New(goal_id, begun, run_context, None, new.said)
         ensure_folder(Path(workdir).parent)  # fails before the goal is stored if the home cannot be written
@@ -316,7 +321,7 @@ class Runner:
         self,
         journal: Journal,
         worker: Worker,
-        run_context: Callable[[], RunContext],
+        make_context: Callable[[], RunContext],
         options: RunOptions,
         thread: FlowThread | None,
         *,
@@ -324,7 +329,7 @@ class Runner:
     ) -> RunResult:
         with self._noting_interrupts(journal, is_resumed=is_resumed):
             async with self._ownership.releasing(journal, worker), self.process.renewing(worker):
-                loop = await self._setup.loop(journal, run_context, options, thread)
+                loop = await self._setup.loop(journal, make_context, options, thread)
                 options.watch(loop)
                 if (thread is not None or options.commits_start) and not is_resumed:
                     await journal.commit()  # the flow may block before its first call

@@ -162,7 +162,7 @@ class ServerWorker(BackgroundRuns):
 
     async def _resume_retried(self, goal: GoalView) -> GoalView:
         """Return the goal that the key of this call has retried; an interrupted goal is resumed."""
-        if goal.status != "interrupted" or await self._goals.is_elsewhere(goal.id):
+        if goal.status != "interrupted" or await self._goals.needs_its_script(goal.id):
             return goal
         return await self._resume(goal, None)
 

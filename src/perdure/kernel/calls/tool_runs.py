@@ -122,7 +122,7 @@ class ToolRuns:
 
         Raises: LeaseLost
         """
-        if not self._run_context.is_ours():
+        if not self._run_context.may_start_calls():
             raise LeaseLost
 
     def _left_s(self, call: ToolCall) -> float | None:

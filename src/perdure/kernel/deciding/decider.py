@@ -18,11 +18,11 @@ from perdure.kernel.ports import Clock
 from perdure.kernel.run_context import RunContext
 
 _AWAITED = ("limit", "message", "model")
-"""Waits without an open call: after such a decision, the mind is not asked again at once."""
+"""Waits without an open call: after such a proposal, the mind is not asked again at once."""
 
 
 class Decider:
-    """Asks the mind of a goal in one run; `wake` wakes the loop when a slow decision can be taken."""
+    """Asks the mind of a goal in one run; `wake` wakes the loop when the proposal of a slow mind can be taken."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Decider:
 
     @property
     def is_slow_at_work(self) -> bool:
-        """Whether a slow mind is deciding, or its decision was not taken yet."""
+        """Whether a slow mind is deciding, or its proposal was not taken yet."""
         return self._deliberation.has_begun
 
     def stop(self) -> None:
@@ -115,7 +115,7 @@ class Decider:
         return interrupted(self._state, proposal)
 
     async def end_slow(self) -> None:
-        """Cancel a decision in progress without recording any of it."""
+        """Cancel a slow mind that is deciding, without recording any of its proposal."""
         await self._deliberation.end(self._run_context.end_within_s)
 
     def judge_calls(self) -> None:
@@ -181,8 +181,8 @@ class Decider:
         bodies = admit(proposal.actions, state, tools, policy, in_order=proposal.in_order)
         if proposal.end is not None and not self._children.cancel_all():
             bodies.append(end_of(state, proposal.end))
-        is_decision = bool(bodies) or any(isinstance(body, ModelTurn) for body in events)
-        self._journal.record(*events, *bodies, is_decision=is_decision)
+        is_iteration = bool(bodies) or any(isinstance(body, ModelTurn) for body in events)
+        self._journal.record(*events, *bodies, is_iteration=is_iteration)
         if proposal.in_order:
             self.unjudged = [*state.queued.values()]
         return len(state.settled) > settled_before or (bool(bodies or events) and not state.open_calls)

@@ -1,4 +1,4 @@
-"""Runs a slow decision of a mind in a task, so that the loop can serve the goal meanwhile."""
+"""Asks a slow mind for a proposal in a task, so that the loop can serve the goal meanwhile."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from perdure.tasks import end_tasks
 
 
 class Deliberation:
-    """The pending decision of a slow mind.
+    """The pending proposal of a slow mind.
 
     `on_end` is called when its task has ended; `keep` gets a task that does not end after it was cancelled.
     """
@@ -20,11 +20,11 @@ class Deliberation:
         self._keep = keep
         self._task: asyncio.Task[Proposal] | None = None
         self.began_seq = 0
-        """The number of the last event at the start of the decision."""
+        """The number of the last event when the mind was asked."""
 
     @property
     def has_begun(self) -> bool:
-        """Whether a decision has begun and its result was not taken yet."""
+        """Whether the mind was asked and its proposal was not taken yet."""
         return self._task is not None
 
     def begin(self, state: GoalState, now_us: int) -> None:
@@ -34,7 +34,7 @@ class Deliberation:
         self._task.add_done_callback(self._on_end)
 
     def take(self) -> Proposal | None:
-        """Return the decision; None while the mind is deciding.
+        """Return the proposal; None while the mind is deciding.
 
         Raises: the exception of the mind.
         """
@@ -42,10 +42,12 @@ class Deliberation:
         if task is None or not task.done():
             return None
         self._task = None
-        return Proposal() if task.cancelled() else task.result()
+        if task.cancelled():
+            return Proposal()  # not by `end`, which forgets the task: its mind or the end of the event loop did this
+        return task.result()
 
     async def end(self, within_s: float) -> Proposal | None:
-        """Cancel the decision. Return its result if the mind returned one nevertheless, otherwise None.
+        """Cancel the pending proposal. Return it if the mind returned it nevertheless, otherwise None.
 
         A mind whose task does not end in time is abandoned.
         """

@@ -35,7 +35,7 @@ class Replayed:
 def replay(events: Sequence[Event], summary: Summary) -> Replayed:
     """Check the hash of every event and that none is missing, and fold the history. Calls no model and no tool.
 
-    Raises: Damaged, naming the seq.
+    Raises: Damaged, naming the seq of the event; or the column, when the row of the goal does not match its events.
     """
     require_unchanged(events, summary.goal_id)
     if len(events) < summary.last_seq:
@@ -82,27 +82,37 @@ def _intact(events: Sequence[Event], number: int, after: int) -> Sequence[Event]
     return events[: number - 1] if after == 0 else ()
 
 
-def require_same_row(state: GoalState, row: Summary) -> None:
-    """Check that the row of a goal, which lists show, matches its events.
+def require_same_row(state: GoalState, summary: Summary) -> None:
+    """Check that the summary of a goal, which is its row in lists, matches its events.
 
     Raises: Damaged, naming the column.
     """
     expected = summarise(state)
     for name in ("status", "reason", "waiting_for", "steps"):
-        value, stored = getattr(expected, name), getattr(row, name)
+        value, stored = getattr(expected, name), getattr(summary, name)
         if value != stored:
             fault = f"has {name} {stored!r}; its {expected.last_seq} events say {value!r}"
-            raise Damaged(f"The row of {row.goal_id} {fault}. {RESTORE}.")
+            raise Damaged(f"The row of {summary.goal_id} {fault}. {RESTORE}.")
 
 
 def _hash(state: GoalState) -> str:
+    """Return the hash of the parts of a state that decide how the goal continues, to compare two folds of a history.
+
+    A conversation is left out if it is empty, so that other goals keep the hash that earlier versions printed.
+    """
     calls = {
         call_id: [call.call.step, *(_text(body) for body in (call.outcome, call.unknown, call.decision, call.signal))]
         for call_id, call in state.calls.items()
     }
     content = [
-        *(state.head.seq, state.status, state.used.iterations, state.limits, calls),
-        *(_text(state.termination), _text(state.hold), [_text(body) for body in state.reopenings]),
+        state.head.seq,
+        state.status,
+        state.used.iterations,
+        state.limits,
+        calls,
+        _text(state.termination),
+        _text(state.hold),
+        [_text(body) for body in state.reopenings],
     ]
     if state.conversation.said:
         content.append([_text(body) for _, body in state.conversation.said])

@@ -71,7 +71,7 @@ class GoalRetries:
 
     async def _continue(self, goal_id: str, options: RunOptions) -> RunResult:
         """Resume a retried goal; a goal whose code is in another script is only returned."""
-        if await self._goals.is_elsewhere(goal_id):
+        if await self._goals.needs_its_script(goal_id):
             is_final = (await self._goals.get(goal_id)).is_final
             return await self._goals.run_result(goal_id, "ended" if is_final else "interrupted")
         return await self._goals.resume_run(goal_id, options)
