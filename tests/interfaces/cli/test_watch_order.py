@@ -11,7 +11,7 @@ from perdure import Perdure
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.errors import run
 from perdure.interfaces.cli.goals.run_ui.run_ui import Showing
-from perdure.interfaces.cli.goals.watch import _HomeAudience
+from perdure.interfaces.cli.goals.watch import _HomeGoalDisplay
 from perdure.kernel.fold import fold
 from tests.interfaces.cli.terminal import Screen, Terminal
 
@@ -46,10 +46,10 @@ def test_where_a_goal_stands_is_not_said_before_the_events_that_led_there(
     options = Options(json=False, home=None, verbose=True, debug=False, no_input=True)
 
     async def look(seq: int) -> str:
-        audience = _HomeAudience(Showing(options), 0)
+        display = _HomeGoalDisplay(Showing(options), 0)
         async with Perdure.open() as p:
-            await audience._look(p.goals, goal, fold((await p.goals.history(goal))[:seq]))
-        await audience.close()
+            await display._show_status_if_changed(p.goals, goal, fold((await p.goals.history(goal))[:seq]))
+        await display.close()
         return capsys.readouterr().err
 
     assert asyncio.run(look(2)) == ""

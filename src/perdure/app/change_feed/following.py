@@ -41,7 +41,7 @@ async def follow_updates(
         answered = feed.answers.followed(goal_id, news) if with_answers else nullcontext()
         with feed.tail(goal_id) as tail, answered as answer:
             row = await tail.look_up()
-            validate.reached(row, after)
+            validate.require_seq(row, after)
             is_ended = row.is_final and after >= row.last_seq
             while True:
                 while page := await tail.page(after):
@@ -76,4 +76,4 @@ async def _check(feed: ChangeFeed, news: Subscription, goal_id: str, after: int)
         has_missed, news.has_missed = news.has_missed, False
         row = await tail.look_up() if has_missed else await tail.look_up_if_old()
         if row is not None:
-            validate.reached(row, after)
+            validate.require_seq(row, after)

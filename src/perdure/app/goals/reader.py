@@ -120,7 +120,7 @@ class GoalReader:
         goal_id = await self._id(goal_id)
         found = await self._store.load(goal_id, after=after, upto=upto, max_bytes=max_bytes)
         if not found and after:
-            validate.reached(await self._store.find(goal_id), after)
+            validate.require_seq(await self._store.find(goal_id), after)
         return found
 
     async def follow(self, prefix: str, *, after: int = 0) -> AsyncIterator[Event]:

@@ -46,13 +46,13 @@ class AfterEnd(Conflict):
 LONGEST_MESSAGE = 100_000
 
 
-def reached(summary: Summary, after: int) -> None:
-    """Check that a goal has the event with the seq `after`.
+def require_seq(summary: Summary, seq: int) -> None:
+    """Check that a goal has an event with a seq, or that the seq is 0.
 
     Raises: AfterEnd
     """
-    if after > summary.last_seq:
-        raise AfterEnd(summary, after)
+    if seq > summary.last_seq:
+        raise AfterEnd(summary, seq)
 
 
 def goal_id(given: Any) -> str:

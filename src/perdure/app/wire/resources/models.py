@@ -24,7 +24,8 @@ class Model(TypedDict):
     source: Annotated[
         ModelSource,
         Schema(
-            description="`default`: the default model. `settings`: from the settings. `suggestion`: not configured."
+            description="`default`: the default model. `fallback`: asked when a model before it fails. "
+            "`settings`: from the settings. `suggestion`: not configured."
         ),
     ]
     ready: Annotated[bool, Schema(description="Whether its package and its key exist. The provider is not called.")]

@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 
 from perdure.app.goals.arguments.policies import PolicySpec, read_policy
 from perdure.app.goals.arguments.run_options import Reopening
-from perdure.app.goals.arguments.validate import reached
+from perdure.app.goals.arguments.validate import require_seq
 from perdure.app.goals.details import read_detail
 from perdure.app.goals.new_goal import NewGoal, of_argv, of_command, of_flow, of_plan_text
 from perdure.app.goals.reader import PAGE_BYTES
@@ -140,7 +140,7 @@ async def list_events(  # noqa: PLR0913, PLR0917 (each is a parameter of the que
     goal = await served.p.goals.get(goal_id)
     if wants_stream(request.headers):
         after = _last_event_id(request.headers.get("last-event-id"), after_seq)
-        reached(goal.summary, after)
+        require_seq(goal.summary, after)
         if goal.is_final and after == goal.summary.last_seq:
             return Response(status_code=204)  # otherwise a browser would reconnect forever
         stream = await event_stream(served, goal.id, after, with_answers=deltas)

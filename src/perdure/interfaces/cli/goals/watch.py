@@ -9,7 +9,7 @@ import typer
 
 from perdure.app import open_home
 from perdure.app.change_feed.subscription import Subscription
-from perdure.app.goals.arguments.validate import reached
+from perdure.app.goals.arguments.validate import require_seq
 from perdure.app.goals.details import detail_of
 from perdure.app.goals.goals import Goals
 from perdure.app.goals.values import Event, GoalState
@@ -17,8 +17,8 @@ from perdure.app.wire.goal_view import GoalView
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import CommandResult
 from perdure.interfaces.cli.goals.flags import SeenGoal, reject_both
-from perdure.interfaces.cli.goals.following.audience import Audience
 from perdure.interfaces.cli.goals.following.descendants import Descendants
+from perdure.interfaces.cli.goals.following.goal_display import GoalDisplay
 from perdure.interfaces.cli.goals.run_ui.run_ui import Showing
 from perdure.tasks import end_tasks
 
@@ -49,18 +49,18 @@ async def watch(
         from perdure.interfaces.cli.remote.following import watch_at_server
 
         return await watch_at_server(showing, options.server, goal, after)
-    audience = _HomeAudience(showing, after)
+    display = _HomeGoalDisplay(showing, after)
     async with open_home(options.settings(), debug=options.verbose) as p:
         found = (await p.goals.find(goal)).summary
-        reached(found, after)
+        require_seq(found, after)
         try:
-            state = await audience.follow(p.goals, found.goal_id)
-            return await audience.end(await detail_of(p.goals, state))
+            state = await display.follow(p.goals, found.goal_id)
+            return await display.end(await detail_of(p.goals, state))
         finally:
-            await audience.close()
+            await display.close()
 
 
-class _HomeAudience(Audience):
+class _HomeGoalDisplay(GoalDisplay):
     """Shows the events of a goal of a home, and those of its children."""
 
     async def follow(self, goals: Goals, goal_id: str) -> GoalState:
@@ -72,35 +72,39 @@ class _HomeAudience(Audience):
             return await self._follow(goals, goal_id, changes)
 
     async def _follow(self, goals: Goals, goal_id: str, changes: Subscription) -> GoalState:
-        """See `follow`; between events of the goal, show events of its children."""
+        """See `follow`; between events of the goal, show events of its children.
+
+        The next event of the goal and the next changes of goals are awaited together. If both arrive, the event is
+        shown first, because it may start or end a child; the changes stay pending until the next turn.
+        """
         state: GoalState | None = None
         children = Descendants(goals, self.view, changes)
         events = goals.follow(goal_id)
         time = asyncio.get_running_loop().time
-        coming, changed, quiet_since_s = _next(events), _wait(changes), time()
+        next_event, next_changes, quiet_since_s = _next(events), _wait(changes), time()
         try:
             while True:
-                await asyncio.wait({coming, changed}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({next_event, next_changes}, return_when=asyncio.FIRST_COMPLETED)
                 self.raise_failure()
-                if coming.done():
-                    event, quiet_since_s = coming.result(), time()
+                if next_event.done():
+                    event, quiet_since_s = next_event.result(), time()
                     if event is None:
                         return state if state is not None else await goals.state(goal_id)
-                    await children.before(event, state, is_shown=event.seq > self.after)
-                    state = self.see(event, state)
-                    await children.after(event, state)
-                    coming = _next(events)
+                    await children.show_until(event, state, is_shown=event.seq > self.after_seq)
+                    state = self.show_event(event, state)
+                    await children.follow_new(event, state)
+                    next_event = _next(events)
                     continue
-                goal_ids, changed = changed.result(), _wait(changes)
-                await children.look(None if changes.has_missed else goal_ids)
+                goal_ids, next_changes = next_changes.result(), _wait(changes)
+                await children.show_new(None if changes.has_missed else goal_ids)
                 changes.has_missed = False
                 if time() - quiet_since_s >= _QUIET_S:
-                    await self._look(goals, goal_id, state)
+                    await self._show_status_if_changed(goals, goal_id, state)
         finally:
-            await end_tasks({coming, changed})
+            await end_tasks({next_event, next_changes})
 
-    async def _look(self, goals: Goals, goal_id: str, state: GoalState | None) -> None:
-        """Print the status of a goal that is not running, after the events that led to it."""
+    async def _show_status_if_changed(self, goals: Goals, goal_id: str, state: GoalState | None) -> None:
+        """Print the status of a goal that is not running, unless it was shown, or events that led to it were not."""
         found = await goals.find(goal_id)
         if state is None or self.has_shown_status(found) or found.summary.last_seq != state.head.seq:
             return
@@ -113,7 +117,7 @@ def _wait(changes: Subscription) -> "asyncio.Task[list[str]]":
 
 
 def _next(events: AsyncIterator[Event]) -> "asyncio.Task[Event | None]":
-    async def coming() -> Event | None:
+    async def next_event() -> Event | None:
         return await anext(events, None)
 
-    return asyncio.create_task(coming())
+    return asyncio.create_task(next_event())

@@ -10,7 +10,7 @@ from perdure.app.goals.values import Event, GoalState
 from perdure.app.wire.goal_view import GoalView
 from perdure.errors import Conflict, Unavailable
 from perdure.interfaces.cli.command_result import CommandResult
-from perdure.interfaces.cli.goals.following.audience import Audience
+from perdure.interfaces.cli.goals.following.goal_display import GoalDisplay
 from perdure.interfaces.cli.goals.run_ui.interrupts import INTERRUPTED
 from perdure.interfaces.cli.goals.run_ui.run_ui import Showing
 from perdure.interfaces.cli.output.terminal import one_line
@@ -66,17 +66,17 @@ async def watch_at_server(showing: Showing, url: str, name: str, after: int) -> 
 async def _show_until_end(
     showing: Showing, goals: ServerGoals, goal_id: str, after: int, *, is_run: bool
 ) -> CommandResult:
-    audience = Audience(showing, after)
+    display = GoalDisplay(showing, after)
     try:
-        state = await _follow(audience, goals, goal_id, is_run=is_run)
-        return await audience.end(await goals.detail_of(state))
+        state = await _follow(display, goals, goal_id, is_run=is_run)
+        return await display.end(await goals.detail_of(state))
     except Unavailable as error:
         raise Unavailable(f"{error.detail} The goal stays on the server. {_watch_hint(showing, goal_id)}") from error
     finally:
-        await audience.close()
+        await display.close()
 
 
-async def _follow(audience: Audience, goals: ServerGoals, goal_id: str, *, is_run: bool) -> GoalState:
+async def _follow(display: GoalDisplay, goals: ServerGoals, goal_id: str, *, is_run: bool) -> GoalState:
     """Show each event; return the state when the goal ends, or when a run is over because the goal waits.
 
     Raises: BrokenPipeError when standard output is closed; what ServerGoals.follow raises.
@@ -84,33 +84,33 @@ async def _follow(audience: Audience, goals: ServerGoals, goal_id: str, *, is_ru
     state: GoalState | None = None
 
     def show_progress(progress: "CallProgress") -> None:
-        audience.show_progress(state, progress["call_id"], progress["text"])
+        display.show_progress(state, progress["call_id"], progress["text"])
 
-    coming = _next(events := goals.follow(goal_id, show_progress))
+    next_event = _next(events := goals.follow(goal_id, show_progress))
     try:
         while True:
-            done, _ = await asyncio.wait({coming}, timeout=_QUIET_S)
-            audience.raise_failure()
+            done, _ = await asyncio.wait({next_event}, timeout=_QUIET_S)
+            display.raise_failure()
             if done:
-                event = coming.result()
+                event = next_event.result()
                 if event is None:
                     return state if state is not None else await goals.state(goal_id)
-                state = audience.see(event, state)
-                coming = _next(events)
-            elif state is not None and await _show_status(audience, goals, state, is_run=is_run):
+                state = display.show_event(event, state)
+                next_event = _next(events)
+            elif state is not None and await _show_status(display, goals, state, is_run=is_run):
                 return state
     finally:
-        await end_tasks({coming})
+        await end_tasks({next_event})
 
 
-async def _show_status(audience: Audience, goals: ServerGoals, state: GoalState, *, is_run: bool) -> bool:
+async def _show_status(display: GoalDisplay, goals: ServerGoals, state: GoalState, *, is_run: bool) -> bool:
     """Print the status of a goal without new events; return whether the run is over."""
     with suppress(Unavailable):  # the stream of events reports a lasting outage
         found = await goals.get(state.goal_id)
         if found.summary.last_seq == state.head.seq:
             if is_run and found.status == "waiting" and found.summary.waiting_for in _ENDS_A_RUN:
                 return True
-            audience.show_status(found)
+            display.show_status(found)
     return False
 
 
@@ -119,7 +119,7 @@ def _watch_hint(showing: Showing, goal_id: str) -> str:
 
 
 def _next(events: AsyncIterator[Event]) -> "asyncio.Task[Event | None]":
-    async def coming() -> Event | None:
+    async def next_event() -> Event | None:
         return await anext(events, None)
 
-    return asyncio.create_task(coming())
+    return asyncio.create_task(next_event())

@@ -36,16 +36,16 @@ class Descendants:
         self._changes = changes
         self._children: dict[str, _Child] = {}
 
-    async def before(self, event: Event, state: GoalState | None, *, is_shown: bool) -> None:
+    async def show_until(self, event: Event, state: GoalState | None, *, is_shown: bool) -> None:
         """Show events of children that precede an event of the watched goal; `state` is the state before that event."""
         await self._show(event.timestamp_us, is_shown=is_shown)
         await self._finish_child(event, state, is_shown=is_shown)
 
-    async def after(self, event: Event, state: GoalState) -> None:
+    async def follow_new(self, event: Event, state: GoalState) -> None:
         """Follow the child that an event of the watched goal started, if any."""
         await self._begin_child(event, state, "")
 
-    async def look(self, changed: Collection[str] | None) -> None:
+    async def show_new(self, changed: Collection[str] | None) -> None:
         """Show the new events of the changed children, or of all children for None."""
         for goal_id, child in tuple(self._children.items()):
             if child.is_open and (changed is None or goal_id in changed):
@@ -88,8 +88,8 @@ class Descendants:
     async def _show(self, until_us: int | None, *, is_shown: bool) -> None:
         """Show the read events of all children in the order of time, up to a moment."""
         while True:
-            coming = [child for child in self._children.values() if child.read]
-            first = min(coming, key=lambda child: child.read[0].timestamp_us, default=None)
+            unshown = [child for child in self._children.values() if child.read]
+            first = min(unshown, key=lambda child: child.read[0].timestamp_us, default=None)
             if first is None or (until_us is not None and first.read[0].timestamp_us > until_us):
                 return
             await self._show_next(first, is_shown=is_shown)
@@ -100,7 +100,7 @@ class Descendants:
             await self._finish_child(event, child.state, is_shown=is_shown)
             child.state = _folded(child.state, event)
             if is_shown:
-                self._view.see_child(child.name, event, child.state)
+                self._view.show_child_event(child.name, event, child.state)
             await self._begin_child(event, child.state, child.name)
         except Damaged as error:
             self._leave(child, error)

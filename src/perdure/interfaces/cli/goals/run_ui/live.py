@@ -54,15 +54,15 @@ class LiveView:
         calls = [(call, describe_state(state, call)) for call in state.calls.values()]
         self._writer.do(lambda: self._start(title, calls))
 
-    def see(self, event: Event, state: GoalState) -> None:
-        """See View.see."""
+    def show_event(self, event: Event, state: GoalState) -> None:
+        """See View.show_event."""
         body = decode(event)
         self._show_call(body, state)
         if isinstance(body, ToolOutput):
             self._print_output_above(state.calls[body.call_id].call.step, body)
 
-    def see_child(self, name: str, event: Event, state: GoalState) -> None:
-        """See View.see_child."""
+    def show_child_event(self, name: str, event: Event, state: GoalState) -> None:
+        """See View.show_child_event."""
         self._show_call(decode(event), state, f"[{name}] ")
 
     def _show_call(self, body: Body, state: GoalState, prefix: str = "") -> None:

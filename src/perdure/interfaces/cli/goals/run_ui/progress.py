@@ -41,18 +41,18 @@ from perdure.interfaces.cli.output.times import in_words
 
 
 class View(Protocol):
-    """An observer of a goal; it is notified of events after they are durable."""
+    """Shows a goal; it is called with events after they are durable."""
 
     def begin(self, state: GoalState, *, is_after_question: bool = False) -> None:
-        """Notify of the start of a run, new or resumed, or of its continuation after a question."""
+        """Show the start of a run, new or resumed, or its continuation after a question."""
         ...
 
-    def see(self, event: Event, state: GoalState) -> None:
-        """Notify of a durable event."""
+    def show_event(self, event: Event, state: GoalState) -> None:
+        """Show a durable event."""
         ...
 
-    def see_child(self, name: str, event: Event, state: GoalState) -> None:
-        """Notify of a durable event of a child; `name` is the step that started the child."""
+    def show_child_event(self, name: str, event: Event, state: GoalState) -> None:
+        """Show a durable event of a child; `name` is the step that started the child."""
         ...
 
     def show_again(self, state: GoalState) -> None:
@@ -79,8 +79,8 @@ class Quiet:
         self._writer = writer
 
     def begin(self, state: GoalState, *, is_after_question: bool = False) -> None: ...
-    def see(self, event: Event, state: GoalState) -> None: ...
-    def see_child(self, name: str, event: Event, state: GoalState) -> None: ...
+    def show_event(self, event: Event, state: GoalState) -> None: ...
+    def show_child_event(self, name: str, event: Event, state: GoalState) -> None: ...
     def show_again(self, state: GoalState) -> None: ...
     def end(self, table: Table, said: list[str]) -> None: ...
     def clear(self) -> None: ...
@@ -93,8 +93,8 @@ class Quiet:
 class JsonLines(Quiet):
     """Prints each durable event as one line of JSON; for `--jsonl`."""
 
-    def see(self, event: Event, state: GoalState) -> None:  # noqa: ARG002 (the event has all the data)
-        """See View.see."""
+    def show_event(self, event: Event, state: GoalState) -> None:  # noqa: ARG002 (the event has all the data)
+        """See View.show_event."""
         self._writer.out(json.dumps(event.wire(), ensure_ascii=True) + "\n")
 
 
@@ -112,8 +112,8 @@ class Lines:
                 if isinstance(call.call, Wait):
                     self.say(f"step {call.call.step}: {_opening(call.call)}")
 
-    def see(self, event: Event, state: GoalState) -> None:
-        """See View.see."""
+    def show_event(self, event: Event, state: GoalState) -> None:
+        """See View.show_event."""
         if event.seq == 1:
             self.say(f"goal {event.goal_id}: begun")
         body = decode(event)
@@ -123,8 +123,8 @@ class Lines:
         if isinstance(body, ToolOutput):
             write_output(state.calls[body.call_id].call.step, body, self._writer)
 
-    def see_child(self, name: str, event: Event, state: GoalState) -> None:
-        """See View.see_child; the outputs of its tools are not printed."""
+    def show_child_event(self, name: str, event: Event, state: GoalState) -> None:
+        """See View.show_child_event; the outputs of its tools are not printed."""
         line = f"goal {event.goal_id}: begun" if event.seq == 1 else line_about(decode(event), state)
         if line is not None:
             self.say(f"[{name}] {line}")

@@ -207,7 +207,7 @@ class RunUi:
     def _see(self, events: Sequence[Event], state: GoalState) -> None:
         self._state, self._seen = state, GoalView.of_state(state, queue=self._queue)
         for event in events:
-            self.view.see(event, state)
+            self.view.show_event(event, state)
             if isinstance(self.view, Lines) and isinstance(body := decode(event), OutcomeUnknown):
                 self._said_unknown.add(body.call_id)
 

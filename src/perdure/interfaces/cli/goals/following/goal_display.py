@@ -14,11 +14,11 @@ from perdure.interfaces.cli.goals.run_ui.writer import Writer
 _PATIENCE_S = 1.0
 
 
-class Audience:
+class GoalDisplay:
     """Shows the events of a followed goal after a seq."""
 
-    def __init__(self, showing: Showing, after: int) -> None:
-        self.after = after
+    def __init__(self, showing: Showing, after_seq: int) -> None:
+        self.after_seq = after_seq
         self._options = showing.options
         self._writer = Writer()
         self.view = view_of(showing, self._writer)
@@ -33,7 +33,7 @@ class Audience:
         """
         raise_failure(self._writer.failure)
 
-    def see(self, event: Event, before: GoalState | None) -> GoalState:
+    def show_event(self, event: Event, before: GoalState | None) -> GoalState:
         """Show an event, and return the state after it; `before` is None at the first."""
         if before is None:
             state = fold([event])
@@ -41,8 +41,8 @@ class Audience:
         else:
             state = before
             apply(state, event)
-        if event.seq > self.after:
-            self.view.see(event, state)
+        if event.seq > self.after_seq:
+            self.view.show_event(event, state)
         return state
 
     def show_progress(self, state: GoalState | None, call_id: str, text: str) -> None:
