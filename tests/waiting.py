@@ -29,7 +29,7 @@ async def waiting_goal(
     spec = MindSpec("plan", plan=PLAN) if waits_for == "unknown" else MindSpec("model")
     deps = JournalDeps(store, SystemClock(), ids, worker_of(workdir), queue)
     journal = Journal.begin(deps, GoalBegun("pay", spec, workdir=str(workdir)), ids.goal_id("pay"))
-    journal.record(CALL, is_iteration=True)
+    journal.record(CALL, is_decision=True)
     if waits_for == "unknown":
         journal.record(OutcomeUnknown("pay.1", "Nobody knows."))
     await journal.commit(release=not is_held)
@@ -42,6 +42,6 @@ async def unanswered_goal(store: GoalStore, workdir: Path, until_us: int, *, que
     deps = JournalDeps(store, SystemClock(), ids, worker_of(workdir), queue)
     begun = GoalBegun("publish", MindSpec("model"), workdir=str(workdir))
     journal = Journal.begin(deps, begun, ids.goal_id("publish"))
-    journal.record(Ask("sure.1", "sure", "Publish?", ("yes", "no"), iso(until_us)), is_iteration=True)
+    journal.record(Ask("sure.1", "sure", "Publish?", ("yes", "no"), iso(until_us)), is_decision=True)
     await journal.commit(release=True)
     return journal.goal_id

@@ -31,7 +31,7 @@ async def left_by_dead_worker(
     deps = JournalDeps(store, SystemClock(), ids, dead_worker(home), queue)
     begun = GoalBegun("work", MindSpec("plan", plan=plan), workdir=str(workdir or home))
     journal = Journal.begin(deps, begun, ids.goal_id("work"))
-    journal.record(*(bodies or (CALL,)), is_iteration=True)
+    journal.record(*(bodies or (CALL,)), is_decision=True)
     await journal.commit(release=deaths == 0)
     await claim_by_dead_workers(p, journal.goal_id, range(1, deaths))
     return journal.goal_id

@@ -62,7 +62,7 @@ async def killed(stored: Stored, goal_id: str = "g", *, times: int = 1) -> Journ
     As a runner does, the journal begins with the deaths that the row has after the claim.
     """
     journal = Journal.begin(deps(stored, WORKER), GoalBegun("echo", MindSpec("command")), goal_id)
-    journal.record(CALL, QUESTION, is_iteration=True)
+    journal.record(CALL, QUESTION, is_decision=True)
     await journal.commit()
     worker, epoch = WORKER, 1
     for number in range(times):

@@ -180,14 +180,14 @@ class Journal:
         """Call a listener for every later event, after it is durable."""
         self._listeners.append(listener)
 
-    def record(self, *bodies: Body, is_iteration: bool = False, is_recovery: bool = False) -> None:
-        """Apply events to the state; the next commit makes them durable. `is_iteration`: they count as one.
+    def record(self, *bodies: Body, is_decision: bool = False, is_recovery: bool = False) -> None:
+        """Apply events to the state; the next commit makes them durable. `is_decision` counts an iteration.
 
         Events of recovery are not progress of the goal: see Summary.deaths.
 
         Raises: Invalid when a body cannot be stored; it is not recorded then.
         """
-        iteration = self.state.used.iterations + is_iteration
+        iteration = self.state.used.iterations + is_decision
         settled_before = len(self.state.settled)
         for body in bodies:
             event = seal(

@@ -35,7 +35,7 @@ def goal(ready: Path, tmp_path: Path) -> Iterator[str]:
             ids = SystemIds()
             begun = GoalBegun("tidy up", MindSpec("model"), workdir=str(ready))
             journal = Journal.begin(JournalDeps(store, clock, ids, identity.worker), begun, ids.goal_id("tidy up"))
-            journal.record(CALL, is_iteration=True)
+            journal.record(CALL, is_decision=True)
             await journal.commit()
             return journal.goal_id
 

@@ -141,7 +141,7 @@ def cut(ready: Path, tmp_path: Path) -> str:
             ids, deps = SystemIds(), JournalDeps(p.database.state_store(), SystemClock(), SystemIds(), identity.worker)
             begun = GoalBegun("true", MindSpec("command"), workdir=str(ready))
             journal = Journal.begin(deps, begun, ids.goal_id("true"))
-            journal.record(ToolCall("command.1", "command", "exec", {"argv": ["true"]}, "once"), is_iteration=True)
+            journal.record(ToolCall("command.1", "command", "exec", {"argv": ["true"]}, "once"), is_decision=True)
             await journal.commit()
             return journal.goal_id
 

@@ -181,8 +181,8 @@ class Decider:
         bodies = admit(proposal.actions, state, tools, policy, in_order=proposal.in_order)
         if proposal.end is not None and not self._children.cancel_all():
             bodies.append(end_of(state, proposal.end))
-        is_iteration = bool(bodies) or any(isinstance(body, ModelTurn) for body in events)
-        self._journal.record(*events, *bodies, is_iteration=is_iteration)
+        is_decision = bool(bodies) or any(isinstance(body, ModelTurn) for body in events)
+        self._journal.record(*events, *bodies, is_decision=is_decision)
         if proposal.in_order:
             self.unjudged = [*state.queued.values()]
         return len(state.settled) > settled_before or (bool(bodies or events) and not state.open_calls)
