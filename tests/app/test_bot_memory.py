@@ -65,7 +65,7 @@ def refusal(state: GoalState, call_id: str = "t1.1") -> str:
 
 
 def context_of(state: GoalState) -> Message | None:
-    said = [each for _, each in state.conversation.said if isinstance(each, Message) and each.role == "context"]
+    said = [each for _, each in state.conversation.entries if isinstance(each, Message) and each.role == "context"]
     return said[0] if said else None
 
 

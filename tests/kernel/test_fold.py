@@ -112,7 +112,7 @@ def test_usage_adds_up_and_limits_can_be_raised() -> None:
 
 def test_messages_and_signals_are_kept_in_order() -> None:
     state = fold(history(GOAL, Message("a"), Signal("go", 1), Message("b")))
-    assert state.conversation.said == [(2, Message("a")), (4, Message("b"))]
+    assert state.conversation.entries == [(2, Message("a")), (4, Message("b"))]
     assert state.signals == [Signal("go", 1)]
 
 

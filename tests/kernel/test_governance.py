@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perdure.kernel.deciding.transcript import Begun, Entry, Settled, Spoken, transcript
+from perdure.kernel.deciding.transcript import Begun, Settled, Spoken, TranscriptEntry, transcript
 from perdure.kernel.events import (
     Decision,
     Effect,
@@ -119,9 +119,9 @@ def _text(said: object) -> str:
     return said.text
 
 
-def said(entries: Sequence[Entry]) -> list[tuple[str, int, str]]:
+def said(entries: Sequence[TranscriptEntry]) -> list[tuple[str, int, str]]:
     return [
-        (type(each).__name__, each.seq, _text(each.said) if isinstance(each, Spoken) else each.call.call.call_id)
+        (type(each).__name__, each.seq, _text(each.entry) if isinstance(each, Spoken) else each.call.call.call_id)
         for each in entries
     ]
 

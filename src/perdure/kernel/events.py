@@ -35,7 +35,7 @@ from perdure.kernel.bodies.goal import (
     PolicySpec,
     RuleSpec,
 )
-from perdure.kernel.conversation.messages import Message, ModelFailure, ModelTurn, Prompt, Said, TranscriptSummary
+from perdure.kernel.conversation.messages import Entry, Message, ModelFailure, ModelTurn, Prompt, TranscriptSummary
 from perdure.kernel.conversation.parts import Opaque, TextPart, ThinkingPart, TokenUsage, ToolCallPart
 from perdure.kernel.history.codec import Codec
 from perdure.kernel.history.frozen import constructor
@@ -55,6 +55,7 @@ __all__ = [
     "Decision",
     "DecisionKind",
     "Effect",
+    "Entry",
     "Event",
     "ForkedFrom",
     "GoalBegun",
@@ -78,7 +79,6 @@ __all__ = [
     "Released",
     "Reopened",
     "RuleSpec",
-    "Said",
     "Signal",
     "Termination",
     "ToolCall",
@@ -190,7 +190,7 @@ Action = ToolCall | Ask | Wait
 Body = (
     GoalBegun
     | Action
-    | Said
+    | Entry
     | Prompt
     | ModelFailure
     | ToolOutput

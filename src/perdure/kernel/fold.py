@@ -14,6 +14,7 @@ from perdure.kernel.events import (
     Body,
     Cancel,
     Decision,
+    Entry,
     Event,
     GoalBegun,
     Head,
@@ -30,7 +31,6 @@ from perdure.kernel.events import (
     Prompt,
     Released,
     Reopened,
-    Said,
     Signal,
     Termination,
     ToolCall,
@@ -455,7 +455,7 @@ def _limit(state: GoalState, body: LimitRaised | LimitReached) -> None:
         state.short_of = None
 
 
-def _apply_talk(state: GoalState, body: Said | Prompt | ModelFailure, event: Event) -> None:
+def _apply_talk(state: GoalState, body: Entry | Prompt | ModelFailure, event: Event) -> None:
     """Apply an event of the conversation, and count the usage of a turn or summary."""
     state.conversation.take(body, event.seq, event.timestamp_us)
     match body:

@@ -57,7 +57,7 @@ class Summary:
     deaths: int = 0
     """The number of workers that died in a row while they owned the goal, without progress in between."""
     overview: Overview | None = None
-    """What was said in a conversation, for lists; None for other goals."""
+    """The overview of a conversation, for lists; None for other goals."""
 
     @property
     def is_final(self) -> bool:

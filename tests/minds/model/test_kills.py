@@ -105,7 +105,7 @@ async def test_a_conversation_survives_random_kills(world: World, seed: int) -> 
     for _ in range(400):
         state = await _state(world)
         if state is not None and state.waiting_for == "message":
-            said = [each.text for _, each in state.conversation.said if isinstance(each, Message)]
+            said = [each.text for _, each in state.conversation.entries if isinstance(each, Message)]
             if len(said) == len(MESSAGES):
                 break
             await world.store.post("goal-a", "message", {"text": MESSAGES[len(said)]}, key=f"m{len(said)}")

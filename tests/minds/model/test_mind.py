@@ -357,7 +357,7 @@ async def test_a_fork_sends_no_turn_whose_calls_are_all_void(world: World) -> No
     world.minds.append(made)
     forked = await world.resume("goal-f")
     assert model.requests[0].messages == [UserText("hello")]
-    assert [each.turn for _, each in forked.state.conversation.said if isinstance(each, ModelTurn)] == [1, 2]
+    assert [each.turn for _, each in forked.state.conversation.entries if isinstance(each, ModelTurn)] == [1, 2]
 
 
 async def test_a_recorded_answer_ends_the_run_of_a_fork_without_a_request(world: World) -> None:

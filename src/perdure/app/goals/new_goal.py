@@ -43,7 +43,7 @@ class NewGoal:
     """The required id; None for a new one."""
     parent: ParentCall | None = None
     """The call of the parent goal that starts it, if any."""
-    said: tuple[Message, ...] = ()
+    messages: tuple[Message, ...] = ()
     """The messages that are recorded after the start: the first message of a conversation."""
     bot_version: int | None = None
     """The version of the bot, if the goal has one."""

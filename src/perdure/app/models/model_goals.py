@@ -70,7 +70,7 @@ class ModelGoals:
             Path.cwd(),
             limits,
             bot,
-            said=(Message(text),) if chat else (),
+            messages=(Message(text),) if chat else (),
             bot_version=bot_version,
         )
 

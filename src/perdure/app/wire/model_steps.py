@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 from perdure.kernel.conversation.conversation import text_of
-from perdure.kernel.conversation.messages import Message, ModelTurn, Said, TranscriptSummary
+from perdure.kernel.conversation.messages import Entry, Message, ModelTurn, TranscriptSummary
 from perdure.kernel.conversation.parts import TokenUsage, ToolCallPart
 from perdure.kernel.fold import GoalState
 
@@ -25,49 +25,49 @@ def _steps(state: GoalState) -> "Iterator[ModelStep]":
     conversation = state.conversation
     for seq, prompt in conversation.prompts:
         yield _step(seq, "prompt", prompt.model, f"{len(prompt.tools)} tools", prompt.system)
-    for seq, said in conversation.said:
-        yield _entry_step(seq, said)
+    for seq, entry in conversation.entries:
+        yield _entry_step(seq, entry)
     if conversation.failure is not None:
         failure = conversation.failure
         yield _step(conversation.failure_seq, "failure", failure.model, failure.code, failure.message)
 
 
-def _entry_step(seq: int, said: Said) -> "ModelStep":
-    match said:
+def _entry_step(seq: int, entry: Entry) -> "ModelStep":
+    match entry:
         case Message():
-            return _step(seq, "message", None, said.by, said.text)
+            return _step(seq, "message", None, entry.by, entry.text)
         case ModelTurn():
-            return _measured(_step(seq, "turn", said.model, _turn_state(said), text_of(said)), said)
+            return _measured(_step(seq, "turn", entry.model, _turn_note(entry), text_of(entry)), entry)
         case TranscriptSummary():
-            about = f"of events {said.from_seq}-{said.to_seq}"
-            return _measured(_step(seq, "summary", said.model, about, said.text), said)
+            about = f"of events {entry.from_seq}-{entry.to_seq}"
+            return _measured(_step(seq, "summary", entry.model, about, entry.text), entry)
 
 
-def _turn_state(turn: ModelTurn) -> str:
+def _turn_note(turn: ModelTurn) -> str:
     calls = sum(isinstance(part, ToolCallPart) for part in turn.parts)
     if calls:
         return "1 call" if calls == 1 else f"{calls} calls"
     return "answered" if turn.finish_reason == "stop" else turn.finish_reason
 
 
-def _measured(step: "ModelStep", said: ModelTurn | TranscriptSummary) -> "ModelStep":
+def _measured(step: "ModelStep", entry: ModelTurn | TranscriptSummary) -> "ModelStep":
     """Return a step with its usage."""
-    usage: TokenUsage = said.usage
+    usage: TokenUsage = entry.usage
     return {
         **step,
         "input_tokens": usage.input,
         "output_tokens": usage.output,
-        "cost_usd": said.cost_usd,
-        "duration_ms": said.duration_ms,
+        "cost_usd": entry.cost_usd,
+        "duration_ms": entry.duration_ms,
     }
 
 
-def _step(seq: int, kind: _Kind, model: str | None, state: str, text: str) -> "ModelStep":
+def _step(seq: int, kind: _Kind, model: str | None, note: str, text: str) -> "ModelStep":
     return {
         "seq": seq,
         "kind": kind,
         "model": model,
-        "state": state,
+        "state": note,
         "text": text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…",
         "input_tokens": None,
         "output_tokens": None,

@@ -50,7 +50,7 @@ class _New:
     run_context: RunContext
     folder: Path | None
     """The folder to create for the goal, unless its caller named one."""
-    said: Sequence[Body] = ()
+    messages: Sequence[Body] = ()
 
 
 class Runner:
@@ -291,9 +291,9 @@ class Runner:
         make_context = self._setup.context_factory(begun, workdir, options, thread, is_new=True)
         run_context = await call_on(thread, make_context)
         if new.workdir is not None:
-            return _New(goal_id, begun, run_context, None, new.said)
+            return _New(goal_id, begun, run_context, None, new.messages)
         ensure_folder(Path(workdir).parent)  # fails before the goal is stored if the home cannot be written
-        return _New(goal_id, begun, run_context, Path(workdir), new.said)
+        return _New(goal_id, begun, run_context, Path(workdir), new.messages)
 
     def _policy_of(self, new: "NewGoal") -> PolicySpec | None:
         """Return the policy of a new goal: the given one, else that of the settings.
@@ -311,7 +311,7 @@ class Runner:
         journal = Journal.begin(
             self._ownership.journal_deps(worker, options.queue), new.begun, new.goal_id, start_key=key
         )
-        journal.record(*new.said)
+        journal.record(*new.messages)
         self._setup.listen_to(journal)
         if (folder := new.folder) is not None:
             journal.listen(lambda events, _state: ensure_folder(folder) if events and events[0].seq == 1 else None)

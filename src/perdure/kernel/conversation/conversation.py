@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
-from perdure.kernel.conversation.messages import Message, ModelFailure, ModelTurn, Prompt, Said
+from perdure.kernel.conversation.messages import Entry, Message, ModelFailure, ModelTurn, Prompt
 from perdure.kernel.conversation.parts import TextPart, ToolCallPart
 from perdure.text.storable import escaped
 
@@ -23,19 +23,19 @@ class Overview:
     last_text: str
     """The beginning of the last message or answer, at most `LONGEST_LAST_TEXT` characters."""
     last_us: int
-    """When that was said."""
+    """The time of the last message or answer."""
 
 
 @dataclass(slots=True)
 class Conversation:
     """The conversation of a goal, in the order of its events; only the fold changes it."""
 
-    said: list[tuple[int, Said]] = field(default_factory=list)
-    """Messages, turns and summaries, each with its event. See kernel.deciding.transcript."""
+    entries: list[tuple[int, Entry]] = field(default_factory=list)
+    """Messages, turns and summaries, each with the seq of its event. See kernel.deciding.transcript."""
     prompt: Prompt | None = None
     """The beginning of every request; None before the first."""
     prompts: list[tuple[int, Prompt]] = field(default_factory=list)
-    """The prompts so far, each with its event."""
+    """The prompts so far, each with the seq of its event."""
     chosen: str | None = None
     """The model that was chosen for a fork, until the next prompt records it."""
     last: Message | ModelTurn | None = None
@@ -65,7 +65,7 @@ class Conversation:
         is_given_up = self.fruitless >= MOST_FRUITLESS
         return self.is_answered or self.last.finish_reason == "interrupted" or is_given_up
 
-    def take(self, body: Said | Prompt | ModelFailure, seq: int, at_us: int) -> None:
+    def take(self, body: Entry | Prompt | ModelFailure, seq: int, at_us: int) -> None:
         """Apply a message, turn or summary, a prompt, or a failure of the model."""
         if isinstance(body, Prompt):
             self.prompt, self.chosen = body, None
@@ -74,7 +74,7 @@ class Conversation:
         if isinstance(body, ModelFailure):
             self.failure, self.failure_seq = body, seq
             return
-        self.said.append((seq, body))
+        self.entries.append((seq, body))
         match body:
             case Message(role="user"):
                 self.last, self.message_seq, self.fruitless = body, seq, 0

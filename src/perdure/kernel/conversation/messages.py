@@ -81,7 +81,7 @@ class TranscriptSummary:
     duration_ms: int = 0
 
 
-Said = Message | ModelTurn | TranscriptSummary
+Entry = Message | ModelTurn | TranscriptSummary
 """The parts of a conversation, apart from calls and their results."""
 
 

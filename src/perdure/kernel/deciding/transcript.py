@@ -6,7 +6,7 @@ from heapq import merge
 from operator import attrgetter
 from typing import TypeVar
 
-from perdure.kernel.events import Said
+from perdure.kernel.events import Entry
 from perdure.kernel.fold import GoalState
 from perdure.kernel.history.call_state import CallState
 
@@ -18,7 +18,7 @@ class Spoken:
     """A message, a turn of the model, or a summary."""
 
     seq: int
-    said: Said
+    entry: Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,21 +37,21 @@ class Settled:
     call: CallState
 
 
-Entry = Spoken | Begun | Settled
+TranscriptEntry = Spoken | Begun | Settled
 
 
-def transcript(state: GoalState, after: int = 0) -> Sequence[Entry]:
+def transcript(state: GoalState, after: int = 0) -> Sequence[TranscriptEntry]:
     """Return the entries after an event, in time proportional to their number.
 
     The fold keeps messages, calls and settled calls, each in the order of their events; this function merges the three.
     A pure call has no intent: it begins and ends with the same event.
     """
-    said = _since(reversed(state.conversation.said), lambda each: each[0], after)
+    entries = _since(reversed(state.conversation.entries), lambda each: each[0], after)
     begun = _since(reversed(state.calls.values()), lambda each: each.seq, after)
     settled = _since((state.calls[each] for each in reversed(state.settled)), _ended_seq, after)
     return list(
         merge(
-            [Spoken(seq, each) for seq, each in said],
+            [Spoken(seq, each) for seq, each in entries],
             [Begun(call.seq, call) for call in begun],
             [Settled(_ended_seq(call), call) for call in settled],
             key=attrgetter("seq"),

@@ -146,7 +146,7 @@ def _seq_before_message(state: GoalState, seq: int) -> int:
 
     Raises: Conflict when the event is not a message of a person.
     """
-    messages = [seq for seq, each in state.conversation.said if isinstance(each, Message) and each.role == "user"]
+    messages = [seq for seq, each in state.conversation.entries if isinstance(each, Message) and each.role == "user"]
     if seq not in messages:
         known = f"its messages are events {', '.join(map(str, messages[-20:]))}" if messages else "it has none"
         raise Conflict(f"Event {seq} of {state.goal_id} is not a message of a person; {known}.")

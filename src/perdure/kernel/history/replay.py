@@ -114,8 +114,8 @@ def _hash(state: GoalState) -> str:
         _text(state.hold),
         [_text(body) for body in state.reopenings],
     ]
-    if state.conversation.said:
-        content.append([_text(body) for _, body in state.conversation.said])
+    if state.conversation.entries:
+        content.append([_text(body) for _, body in state.conversation.entries])
     return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 

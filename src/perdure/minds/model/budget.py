@@ -16,7 +16,7 @@ _SHORTEST = 256
 
 def context_tokens(state: GoalState, beside_bytes: int) -> int:
     """Estimate the tokens of the next request: those of the last turn, plus later messages by their size."""
-    newest = next((pair for pair in reversed(state.conversation.said) if not isinstance(pair[1], Message)), None)
+    newest = next((pair for pair in reversed(state.conversation.entries) if not isinstance(pair[1], Message)), None)
     if newest is not None and isinstance(newest[1], ModelTurn) and newest[1].usage.total:
         since = [each for each in messages_of(state, newest[0] - 1) if not isinstance(each, ModelParts)]
         return newest[1].usage.total + bytes_of(since) // BYTES_PER_TOKEN

@@ -233,8 +233,8 @@ class ModelMind:
 
 def _beginning(state: GoalState) -> str:
     """Return what a goal is about: its text, or the first message of a conversation, whose text is only a title."""
-    said = (each.text for _, each in state.conversation.said if isinstance(each, Message) and each.role == "user")
-    return next(said, state.begun.text)
+    texts = (each.text for _, each in state.conversation.entries if isinstance(each, Message) and each.role == "user")
+    return next(texts, state.begun.text)
 
 
 def _is_idle(state: GoalState) -> bool:
@@ -252,7 +252,7 @@ def _end(state: GoalState) -> Termination | None:
     last = state.conversation.last
     if state.begun.mind.chat or not isinstance(last, ModelTurn) or not is_answer(last):
         return None
-    seq = next(seq for seq, each in reversed(state.conversation.said) if each is last)
+    seq = next(seq for seq, each in reversed(state.conversation.entries) if each is last)
     return Termination("done", value=text_of(last)) if seq > state.reopened_seq else None
 
 

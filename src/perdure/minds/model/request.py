@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from perdure.kernel.conversation.conversation import is_fruitless
 from perdure.kernel.conversation.messages import Message, ModelTurn, TranscriptSummary
 from perdure.kernel.conversation.parts import ToolCallPart
-from perdure.kernel.events import Said
+from perdure.kernel.events import Entry
 from perdure.kernel.fold import GoalState
 from perdure.minds.model.ports import ModelMessage, ModelParts, UserText
 from perdure.minds.model.results import is_voided, result_of
@@ -21,9 +21,9 @@ _CONTINUE = "Your answer was interrupted. Continue."
 def messages_of(state: GoalState, after: int = 0) -> list[ModelMessage]:
     """Return the messages of a request; with `after`, only those after an event."""
     messages: list[ModelMessage] = [] if after or state.begun.mind.chat else [UserText(state.begun.text)]
-    for seq, said in visible(state):
+    for seq, entry in visible(state):
         if seq > after:
-            messages += sent(state, said)
+            messages += sent(state, entry)
     last = state.conversation.last
     is_cut = isinstance(last, ModelTurn) and last.finish_reason == "interrupted"
     if is_cut and messages and isinstance(messages[-1], ModelParts):
@@ -31,16 +31,16 @@ def messages_of(state: GoalState, after: int = 0) -> list[ModelMessage]:
     return messages
 
 
-def visible(state: GoalState) -> Iterator[tuple[int, Said]]:
+def visible(state: GoalState) -> Iterator[tuple[int, Entry]]:
     """Yield the conversation with the last summary instead of the events that it summarises."""
-    said = state.conversation.said
-    summaries = [each for _, each in said if isinstance(each, TranscriptSummary)]
+    entries = state.conversation.entries
+    summaries = [each for _, each in entries if isinstance(each, TranscriptSummary)]
     if not summaries:
-        yield from said
+        yield from entries
         return
     last = summaries[-1]
     is_yielded = False
-    for seq, each in said:
+    for seq, each in entries:
         if isinstance(each, TranscriptSummary):
             continue
         if seq >= last.from_seq and not is_yielded:
@@ -50,9 +50,9 @@ def visible(state: GoalState) -> Iterator[tuple[int, Said]]:
             yield seq, each
 
 
-def sent(state: GoalState, said: Said) -> Sequence[ModelMessage]:
+def sent(state: GoalState, entry: Entry) -> Sequence[ModelMessage]:
     """Return the messages for a message, a turn with its results, or a summary."""
-    match said:
+    match entry:
         case Message(role="user", text=text):
             return [UserText(text)]
         case Message(text=text):
@@ -60,7 +60,7 @@ def sent(state: GoalState, said: Said) -> Sequence[ModelMessage]:
         case TranscriptSummary(text=text):
             return [UserText(f"Summary of the conversation until here:\n{text}")]
         case ModelTurn():
-            return _sent_turn(state, said)
+            return _sent_turn(state, entry)
 
 
 def _sent_turn(state: GoalState, turn: ModelTurn) -> list[ModelMessage]:

@@ -32,15 +32,15 @@ def range_of(state: GoalState) -> tuple[int, int] | None:
 
     The first message and the last four turns are kept. A range ends before a turn, so no turn loses its results.
     """
-    said = state.conversation.said
-    turns = [seq for seq, each in said if isinstance(each, ModelTurn)]
+    entries = state.conversation.entries
+    turns = [seq for seq, each in entries if isinstance(each, ModelTurn)]
     if len(turns) <= _KEPT_TURNS:
         return None
     first_kept = turns[-_KEPT_TURNS]
-    before = [seq for seq, each in said if isinstance(each, ModelTurn) and seq < first_kept]
-    previous = [each for _, each in said if isinstance(each, TranscriptSummary)]
+    before = [seq for seq, each in entries if isinstance(each, ModelTurn) and seq < first_kept]
+    previous = [each for _, each in entries if isinstance(each, TranscriptSummary)]
     first = _first_seq(state)
-    start = previous[-1].from_seq if previous else next((seq for seq, _ in said if seq > first), None)
+    start = previous[-1].from_seq if previous else next((seq for seq, _ in entries if seq > first), None)
     if start is None or not [seq for seq in before if not previous or seq > previous[-1].to_seq]:
         return None
     return start, first_kept - 1
@@ -50,14 +50,14 @@ def _first_seq(state: GoalState) -> int:
     """Return the event of the first message, which is kept."""
     if not state.begun.mind.chat:
         return 1
-    firsts = (seq for seq, each in state.conversation.said if isinstance(each, Message) and each.role == "user")
+    firsts = (seq for seq, each in state.conversation.entries if isinstance(each, Message) and each.role == "user")
     return next(firsts, 1)
 
 
 def summary_request(state: GoalState, span: tuple[int, int], model: str, longest: int) -> ModelRequest:
     """Return the request for a summary of a range of events."""
     texts = [
-        _line(message) for seq, said in visible(state) if span[0] <= seq <= span[1] for message in sent(state, said)
+        _line(message) for seq, entry in visible(state) if span[0] <= seq <= span[1] for message in sent(state, entry)
     ]
     return ModelRequest(model, _SYSTEM, [UserText("\n\n".join(texts))], settings=ModelSettings(max_tokens=longest))
 
@@ -69,7 +69,7 @@ def _line(message: ModelMessage) -> str:
         case ToolResult(tool=tool, content=content):
             return f"RESULT of {tool}: {content[:_LONGEST_RESULT]}"
         case ModelParts(parts=parts):
-            said = [part.text for part in parts if isinstance(part, TextPart)]
+            texts = [part.text for part in parts if isinstance(part, TextPart)]
             wanted = [part for part in parts if isinstance(part, ToolCallPart)]
             called = [f"(calls {part.tool} {part.arguments})"[:_LONGEST_RESULT] for part in wanted]
-            return "ASSISTANT: " + " ".join([*said, *called])
+            return "ASSISTANT: " + " ".join([*texts, *called])

@@ -76,7 +76,7 @@ class Conversation:
     @property
     def messages(self) -> list[tuple[int, str]]:
         """The messages of the person, each with its event."""
-        said = () if self.state is None else self.state.conversation.said
+        said = () if self.state is None else self.state.conversation.entries
         return [(seq, body.text) for seq, body in said if isinstance(body, Message) and body.role == "user"]
 
     @property

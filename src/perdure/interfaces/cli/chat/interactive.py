@@ -271,9 +271,9 @@ class Interactive:
                 "There is nothing to summarise: the first message and the last four answers stay."
             )
             return
-        before = len(state.conversation.said)
+        before = len(state.conversation.entries)
         await self._talk.resume(compacts=True)
-        found = [body for _, body in state.conversation.said[before:] if isinstance(body, TranscriptSummary)]
+        found = [body for _, body in state.conversation.entries[before:] if isinstance(body, TranscriptSummary)]
         if found:
             self._talk.display.notice(f"Events {found[-1].from_seq} to {found[-1].to_seq} are summarised:")
             self._talk.display.notice(found[-1].text)
@@ -283,7 +283,7 @@ class Interactive:
         if state is None:
             self._talk.display.notice("There is no conversation yet.")
             return
-        turns = [body for _, body in state.conversation.said if isinstance(body, ModelTurn)]
+        turns = [body for _, body in state.conversation.entries if isinstance(body, ModelTurn)]
         is_known = all(turn.cost_usd is not None for turn in turns)
         cost = f"${state.used.usd:.6f}" if is_known else "unknown cost"
         self._talk.display.notice(f"{state.used.tokens:,} tokens, {cost}")
