@@ -33,35 +33,43 @@ CAPABILITIES: dict[str, Capability] = {
     each.name: each
     for each in (
         _capability(
-            *("read-files", "Read files that the user names."),
+            "read-files",
+            "Read files that the user names.",
             "read reads file files document documents pdf csv log logs folder repository code spreadsheet",
         ),
         _capability(
-            *("write-files", "Write files, after showing what would be written."),
+            "write-files",
+            "Write files, after showing what would be written.",
             "write writes save saves file create creates generate generates report reports export rename",
         ),
         _capability(
-            *("run-commands", "Run commands, after showing them."),
+            "run-commands",
+            "Run commands, after showing them.",
             "run runs command commands test tests build compile deploy shell script scripts git",
         ),
         _capability(
-            *("search-web", "Search the web, and name every source."),
+            "search-web",
+            "Search the web, and name every source.",
             "web search searches news online internet website websites weather current latest price prices rates",
         ),
         _capability(
-            *("call-services", "Call services over HTTP, with the credentials that the user set up."),
+            "call-services",
+            "Call services over HTTP, with the credentials that the user set up.",
             "api http webhook service services email emails calendar slack send sends post posts fetch fetches",
         ),
         _capability(
-            *("calculate", "Calculate exactly, and show the steps."),
+            "calculate",
+            "Calculate exactly, and show the steps.",
             "calculate calculates convert converts count counts sum amounts currency currencies unit units statistics",
         ),
         _capability(
-            *("remember", "Remember facts for later conversations."),
+            "remember",
+            "Remember facts for later conversations.",
             "remember remembers remind reminds track tracks history preferences diary journal note notes list lists",
         ),
         _capability(
-            *("ask-user", "Ask the user before a step that cannot be undone."),
+            "ask-user",
+            "Ask the user before a step that cannot be undone.",
             "ask asks confirm approve approval delete deletes pay pays buy buys booking order orders",
         ),
     )

@@ -28,23 +28,69 @@ class Defaults:
 
 
 DEFAULTS: dict[PurposeCategory, Defaults] = {
-    PurposeCategory.SIMPLE_UTILITY: Defaults(0.3, 2048, "direct", ("efficient", "concise"), ("web-search",), 3, 7),
+    PurposeCategory.SIMPLE_UTILITY: Defaults(
+        temperature=0.3,
+        max_tokens=2048,
+        tone="direct",
+        traits=("efficient", "concise"),
+        skills=("web-search",),
+        min_questions=3,
+        max_questions=7,
+    ),
     PurposeCategory.COMPLEX_ANALYST: Defaults(
-        *(0.5, 4096, "analytical", ("thorough", "precise", "structured"), ("web-search", "data-analysis"), 6, 10)
+        temperature=0.5,
+        max_tokens=4096,
+        tone="analytical",
+        traits=("thorough", "precise", "structured"),
+        skills=("web-search", "data-analysis"),
+        min_questions=6,
+        max_questions=10,
     ),
     PurposeCategory.CREATIVE: Defaults(
-        *(0.9, 4096, "expressive", ("creative", "imaginative", "playful"), ("text-generation",), 4, 7)
+        temperature=0.9,
+        max_tokens=4096,
+        tone="expressive",
+        traits=("creative", "imaginative", "playful"),
+        skills=("text-generation",),
+        min_questions=4,
+        max_questions=7,
     ),
     PurposeCategory.CODING: Defaults(
-        *(0.2, 4096, "technical", ("precise", "methodical", "pragmatic"), ("code-review", "code-generation"), 4, 7)
+        temperature=0.2,
+        max_tokens=4096,
+        tone="technical",
+        traits=("precise", "methodical", "pragmatic"),
+        skills=("code-review", "code-generation"),
+        min_questions=4,
+        max_questions=7,
     ),
     PurposeCategory.RESEARCH: Defaults(
-        *(0.5, 4096, "scholarly", ("thorough", "citation-aware", "balanced"), ("web-search", "summarize"), 6, 10)
+        temperature=0.5,
+        max_tokens=4096,
+        tone="scholarly",
+        traits=("thorough", "citation-aware", "balanced"),
+        skills=("web-search", "summarize"),
+        min_questions=6,
+        max_questions=10,
     ),
     PurposeCategory.CUSTOMER_SERVICE: Defaults(
-        *(0.4, 2048, "empathetic", ("patient", "helpful", "clear"), ("knowledge-base",), 4, 7)
+        temperature=0.4,
+        max_tokens=2048,
+        tone="empathetic",
+        traits=("patient", "helpful", "clear"),
+        skills=("knowledge-base",),
+        min_questions=4,
+        max_questions=7,
     ),
-    PurposeCategory.CUSTOM: Defaults(0.7, 4096, "adaptive", ("versatile",), (), 4, 7),
+    PurposeCategory.CUSTOM: Defaults(
+        temperature=0.7,
+        max_tokens=4096,
+        tone="adaptive",
+        traits=("versatile",),
+        skills=(),
+        min_questions=4,
+        max_questions=7,
+    ),
 }
 
 _STRONG: dict[BotPurpose, str] = {
@@ -128,7 +174,13 @@ _KEYWORD = re.compile(
         |[^\W_]+(?:['\u2019][^\W_]+)?""",
     re.VERBOSE,
 )
-"""A word, or a phrase whose meaning is not that of its words: a named group, and its name stands for the phrase."""
+"""A word, or a phrase whose meaning is not that of its words; the name of its group is then the keyword.
+
+- `oncall`: "on call" is the purpose ON_CALL, while "call" alone only occurs with it.
+- `diary`: "keep a reading log" is a diary, a word of personal assistants; "log" and "reading" are not.
+- `past`: "I have read" is in no list, so that "recommend books like those I read" is not research.
+- `booking`: "books" as a verb, as in "a bot that books hotels", is a word of travel; as a noun it is not.
+"""
 _WORDS: dict[str, list[tuple[BotPurpose, int]]] = {}
 for _weight, _lists in ((2, _STRONG), (1, _WEAK)):
     for _kind, _listed in _lists.items():
@@ -154,8 +206,9 @@ class PurposeGuess:
 
     purpose: BotPurpose
     is_clear: bool
-    is_vague: bool
-    """The description has fewer than two significant words."""
+    """Whether it has at least 2 points, and more than every other purpose."""
+    is_too_short: bool
+    """Whether the description has fewer than two different significant words."""
 
     @property
     def category(self) -> PurposeCategory:
@@ -195,9 +248,9 @@ def guess_purpose(description: str) -> PurposeGuess:
     for word in keywords_of(description):
         for purpose, weight in _WORDS.get(word, ()):
             scores[purpose] += weight
-    is_vague = len(set(significant_words(description))) < 2
+    is_too_short = len(set(significant_words(description))) < 2
     if not scores:
-        return PurposeGuess(BotPurpose.OTHER, is_clear=False, is_vague=is_vague)
+        return PurposeGuess(BotPurpose.OTHER, is_clear=False, is_too_short=is_too_short)
     (best, most), *others = scores.most_common()
     is_clear = most >= 2 and (not others or others[0][1] < most)
-    return PurposeGuess(best, is_clear=is_clear, is_vague=is_vague)
+    return PurposeGuess(best, is_clear=is_clear, is_too_short=is_too_short)

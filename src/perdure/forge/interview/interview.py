@@ -51,7 +51,7 @@ def _ask_first(state: BuilderState) -> BuilderState:
     """Return the state with the first turn pending: a question, or a request for a longer description."""
     guess = guess_purpose(state.description)
     has_room = len(state.description) < LONGEST_TEXT // 2
-    if guess.is_vague and guess.category in _NEEDS_MORE and has_room:
+    if guess.is_too_short and guess.category in _NEEDS_MORE and has_room:
         message = "Describe it a little more: what should it do, about what, and for whom?"
         return state.model_copy(update={"pending_turn": Clarify(message=message), "pending_slot": None})
     return _enter_phase(state, BuilderPhase.BASICS)

@@ -77,7 +77,7 @@ def _is_unneeded(state: BuilderState, slot: Slot) -> bool:
     is_own = "." in slot.name
     if is_own and state.config.focus is not None:
         return True  # an earlier version asked it
-    is_small = state.kind is PurposeCategory.SIMPLE_UTILITY and guess_purpose(state.description).is_vague
+    is_small = state.kind is PurposeCategory.SIMPLE_UTILITY and guess_purpose(state.description).is_too_short
     has_default = is_small and (is_own or slot.name == "tone")
     has_category = slot is PURPOSE and state.answer_to("category") is not None
     return has_default or has_category or bool(slot.from_description(state))

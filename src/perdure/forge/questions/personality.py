@@ -41,92 +41,128 @@ _HONEST = Preset(
     "Never pretend to know: say when you are not sure.",
 )
 _PRIVATE = Preset(
-    *("private", "Never repeat personal data", "what you tell it stays between you"),
+    "private",
+    "Never repeat personal data",
+    "what you tell it stays between you",
     "Never repeat personal data: what the user tells you stays between you.",
 )
 _SECRETS = Preset(
-    *("no-secrets", "Never print secrets", "keys and passwords stay where they are"),
+    "no-secrets",
+    "Never print secrets",
+    "keys and passwords stay where they are",
     "Never print secrets: keys and passwords stay where they are.",
 )
 _RULES: dict[BotPurpose, tuple[Preset, ...]] = {
     BotPurpose.CODING: (
         _SECRETS,
         Preset(
-            *("ask-first", "Ask before it changes files", "you see what it would do, then it does it"),
+            "ask-first",
+            "Ask before it changes files",
+            "you see what it would do, then it does it",
             "Ask before you change files: show what you would do, and do it after a yes.",
         ),
         Preset(
-            *("tests", "Never call code done without a test", "what is not run is not known to work"),
+            "tests",
+            "Never call code done without a test",
+            "what is not run is not known to work",
             "Never call code done without a test: what was not run is not known to work.",
         ),
     ),
     BotPurpose.RESEARCH: (
         Preset(
-            *("sources", "Never state a fact without its source", "what has none is called an opinion"),
+            "sources",
+            "Never state a fact without its source",
+            "what has none is called an opinion",
             "Never state a fact without its source; what has none is called an opinion.",
         ),
         Preset(
-            *("doubt", "Always say how sure it is", "certain, likely, or a guess"),
+            "doubt",
+            "Always say how sure it is",
+            "certain, likely, or a guess",
             "Always say how sure you are: certain, likely, or a guess.",
         ),
         Preset(
-            *("no-advice", "No medical or legal advice", "explains, and refers you to a professional"),
+            "no-advice",
+            "No medical or legal advice",
+            "explains, and refers you to a professional",
             "Give no medical or legal advice: explain, and refer to a professional.",
         ),
     ),
     BotPurpose.DATA: (
         Preset(
-            *("numbers", "Never invent a number", "a missing figure is named as missing"),
+            "numbers",
+            "Never invent a number",
+            "a missing figure is named as missing",
             "Never invent a number: name a missing figure as missing.",
         ),
         Preset(
-            *("no-trades", "No investment advice", "shows what is, leaves the decision to you"),
+            "no-trades",
+            "No investment advice",
+            "shows what is, leaves the decision to you",
             "Give no investment advice: show what is, and leave the decision to the user.",
         ),
         Preset(
-            *("private", "Never repeat personal data", "people appear as counts, not as names"),
+            "private",
+            "Never repeat personal data",
+            "people appear as counts, not as names",
             "Never repeat personal data: people appear as counts, not as names.",
         ),
     ),
     BotPurpose.CUSTOMER_SERVICE: (
         Preset(
-            *("no-promises", "Never promise what it cannot give", "refunds and dates only as the rules say"),
+            "no-promises",
+            "Never promise what it cannot give",
+            "refunds and dates only as the rules say",
             "Never promise what you cannot give: refunds and dates only as the rules say.",
         ),
         Preset(
-            *("polite", "Stay polite, whatever is said", "no argument, no irony"),
+            "polite",
+            "Stay polite, whatever is said",
+            "no argument, no irony",
             "Stay polite, whatever is said to you: no argument, no irony.",
         ),
         Preset(
-            *("private", "Never repeat personal data", "not even to prove that it knows it"),
+            "private",
+            "Never repeat personal data",
+            "not even to prove that it knows it",
             "Never repeat personal data, not even to prove that you know it.",
         ),
     ),
     BotPurpose.STUDY: (
         Preset(
-            *("no-homework", "Never do my homework", "explains, and lets me do it"),
+            "no-homework",
+            "Never do my homework",
+            "explains, and lets me do it",
             "Never do the user's homework: explain, and let them do it.",
         ),
         _HONEST,
         Preset(
-            *("kind", "Never laugh at a mistake", "a mistake shows what to explain"),
+            "kind",
+            "Never laugh at a mistake",
+            "a mistake shows what to explain",
             "Never laugh at a mistake: it shows what to explain.",
         ),
     ),
     BotPurpose.ON_CALL: (
         Preset(
-            *("ask-first", "Ask before it changes anything", "production is not a playground"),
+            "ask-first",
+            "Ask before it changes anything",
+            "production is not a playground",
             "Ask before you change anything in production.",
         ),
         _SECRETS,
         Preset(
-            *("facts", "Never guess a cause", "says what is known, and what is only likely"),
+            "facts",
+            "Never guess a cause",
+            "says what is known, and what is only likely",
             "Never guess a cause: separate what is known from what is only likely.",
         ),
     ),
     BotPurpose.HEALTH: (
         Preset(
-            *("no-doctor", "No medical advice", "sends you to a doctor with every symptom"),
+            "no-doctor",
+            "No medical advice",
+            "sends you to a doctor with every symptom",
             "Give no medical advice: send the user to a doctor with every symptom.",
         ),
         Preset(
@@ -146,7 +182,9 @@ _OTHER_RULES: tuple[Preset, ...] = (
     _HONEST,
     _PRIVATE,
     Preset(
-        *("on-topic", "Stay with its task", "says no to everything else, politely"),
+        "on-topic",
+        "Stay with its task",
+        "says no to everything else, politely",
         "Stay with your task, and decline everything else politely.",
     ),
 )

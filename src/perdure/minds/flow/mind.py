@@ -153,7 +153,7 @@ class FlowMind:
         again_s, news = next_check(progress)
         wake_us = min(wakes, default=None)
         return _proposal(
-            *(actions, unrecorded, cancelled), wake_us=wake_us, again_s=again_s, events=markers, notes=notes, news=news
+            actions, unrecorded, cancelled, wake_us=wake_us, again_s=again_s, events=markers, notes=notes, news=news
         )
 
     async def _fire_due(self, state: GoalState, timers: FlowTimers, callbacks: FlowCallbacks) -> None:

@@ -69,11 +69,19 @@ def create(raw: RawTransaction, append: Append) -> Written:
     worker = None if append.release else append.worker
     created = raw.first(
         _CREATE,
-        *(append.goal_id, summary.text, summary.mind, summary.bot, summary.flow, summary.workdir, summary.queue),
+        append.goal_id,
+        summary.text,
+        summary.mind,
+        summary.bot,
+        summary.flow,
+        summary.workdir,
+        summary.queue,
         orjson.dumps(summary.tags).decode(),
         *origin_columns,
         *parent_columns,
-        *(summary.created_us, worker, summary.start_key),
+        summary.created_us,
+        worker,
+        summary.start_key,
         *_changed_columns(append),
     )
     if created is None and owner is not None:
@@ -129,8 +137,17 @@ def _changed_columns(append: Append) -> Values:
     """Return the values of the columns that every append changes."""
     summary = append.summary
     return (
-        *(summary.status, summary.reason, summary.detail, summary.waiting_for, summary.due_us, summary.deaths),
-        *(summary.steps, summary.cost_usd, summary.updated_us, append.seq, append.hash),
+        summary.status,
+        summary.reason,
+        summary.detail,
+        summary.waiting_for,
+        summary.due_us,
+        summary.deaths,
+        summary.steps,
+        summary.cost_usd,
+        summary.updated_us,
+        append.seq,
+        append.hash,
     )
 
 
