@@ -1,4 +1,4 @@
-"""Words for bots and interviews: purposes, categories, modes and phases. Lists load nothing else of Forge."""
+"""The words of Forge that interfaces show, such as purposes and phases, without importing the rest of Forge."""
 
 from typing import TYPE_CHECKING
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from perdure.memory.ingest.checkout import in_repository, is_shallow, repository_root
+from perdure.memory.ingest.checkout import is_shallow, path_in_repository, repository_root
 
-__all__ = ["in_repository", "is_shallow", "with_repository"]
+__all__ = ["is_shallow", "path_in_repository", "with_repository"]
 
 
 def with_repository(record: Mapping[str, Any], path: Path | None) -> dict[str, Any]:

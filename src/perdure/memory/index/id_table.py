@@ -4,7 +4,9 @@ import sqlite3
 from hashlib import blake2b
 
 from perdure.memory.index.index_db import translate_sqlite_errors
-from perdure.memory.index.rows import FORGOTTEN
+
+FORGOTTEN = -1
+"""The number of the file of a forgotten record; real numbers are 0 or more."""
 
 
 class IdTable:

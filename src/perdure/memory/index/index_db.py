@@ -19,7 +19,7 @@ from zlib import crc32
 from perdure.files.opening import create_empty
 from perdure.memory.dedupe import dedupe_key, latest_arrival
 from perdure.memory.index.header import IndexHeader, ending
-from perdure.memory.index.rows import OutOfTime, RecordLocation, Row, Unusable, is_span, name_of, row_of
+from perdure.memory.index.rows import OutOfTime, RecordLocation, Row, Unusable, id_of, is_span, row_of
 from perdure.memory.index.terms import (
     BAND,
     MOST_OFTEN,
@@ -346,7 +346,7 @@ class Database:
             f"SELECT DISTINCT id FROM records r WHERE id >= :low AND id < :high AND {_NOT_HIDDEN} ORDER BY id LIMIT :n"
         )
         values = {"low": prefix, "high": prefix + "\U0010ffff", "n": at_most}
-        return [name_of(row) for row in self._connection.execute(query, values)]
+        return [id_of(row) for row in self._connection.execute(query, values)]
 
     @translate_sqlite_errors
     def is_hidden(self, row: Row) -> bool:
@@ -380,7 +380,7 @@ class Database:
         )
         until_ms = latest_arrival(since_ms)
         rows = {key: self._connection.execute(query, (key, since_ms, until_ms)).fetchone() for key in keys}
-        return {key: name_of(row) for key, row in rows.items() if row}
+        return {key: id_of(row) for key, row in rows.items() if row}
 
     @translate_sqlite_errors
     def locations(self, names: Collection[str]) -> dict[str, RecordLocation]:

@@ -23,18 +23,18 @@ class OutOfTime(Exception):
 RecordLocation = tuple[int, int] | None
 """Offset and length of a record in a log; None for a forgotten one."""
 
-FORGOTTEN = -1
-"""Used instead of the number of a file for a forgotten record."""
-
 
 class Row(NamedTuple):
     """The location of a record in the log, and the values by which it is filtered and sorted."""
 
     n: int
+    """The number of the row, in the order of the log."""
     at: int
+    """The offset of the record in the log."""
     length: int
     id: str
     place: int
+    """The position of the record in sorted answers; see terms.BAND."""
     repo: str
     type: str
 
@@ -58,8 +58,11 @@ def is_span(at: object, length: object) -> bool:
     return type(at) is int and type(length) is int and 0 <= at <= _FARTHEST and length >= 0
 
 
-def name_of(columns: tuple[Any, ...]) -> str:
-    """Return an id. Raises: Unusable."""
+def id_of(columns: tuple[Any, ...]) -> str:
+    """Return the validated id of a record, the first of the columns.
+
+    Raises: Unusable
+    """
     if type(columns[0]) is not str:
         raise Unusable("an id in it cannot be read", is_broken=True)
     return str(columns[0])

@@ -14,7 +14,7 @@ def repository_root(path: Path) -> Path | None:
     return next((folder for folder in (path, *path.parents) if os.path.lexists(folder / ".git")), None)
 
 
-def in_repository(text: str, folder: Path | None = None) -> str:
+def path_in_repository(text: str, folder: Path | None = None) -> str:
     """Return a path relative to its repository, given one that is absolute or relative to a folder.
 
     Without a repository, a relative path below the folder is returned unchanged.

@@ -13,9 +13,9 @@ from uuid import UUID
 import orjson
 
 from perdure.errors import Invalid, Unavailable
-from perdure.memory.index.id_table import IdTable
+from perdure.memory.index.id_table import FORGOTTEN, IdTable
 from perdure.memory.index.ids import in_archive, is_same
-from perdure.memory.index.rows import FORGOTTEN, Unusable
+from perdure.memory.index.rows import Unusable
 from perdure.memory.index.terms import target_of
 from perdure.memory.log.archive import archive_files, record_id_of
 from perdure.memory.log.compaction import is_tombstone, purge_forgotten

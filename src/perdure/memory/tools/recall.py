@@ -7,19 +7,19 @@ from typing import Any
 from perdure.errors import Invalid, PerdureError
 from perdure.kernel.events import ToolError, ToolOutput
 from perdure.kernel.tool import CallContext, Check, ToolSpec
-from perdure.memory.ingest.checkout import in_repository
+from perdure.memory.ingest.checkout import path_in_repository
 from perdure.memory.query.parameters import RelatedTo
 from perdure.memory.tools.ports import BotRecords
 from perdure.memory.tools.quoting import shown
 from perdure.memory.tools.scope import RecallScope
 
 MOST_RECORDS = 10
-_READ = 100
+_MOST_MATCHES_READ = 100
 """The maximum number of matches that are read; those that the bot may recall are shown."""
 _LONGEST_BODY = 1500
 _LONGEST_TEXT = 2000
 _MOST_PATHS = 50
-_BUDGET_MS = 200.0
+_TIME_LIMIT_MS = 200.0
 _NAMES = ("text", "paths", "fingerprint")
 _SPEC = ToolSpec(
     "recall",
@@ -79,18 +79,18 @@ class RecallTool:
         text, paths, fingerprint = (arguments.get(name) for name in _NAMES)
         criteria: RelatedTo = {}
         if paths:
-            criteria["paths"] = [in_repository(path, workdir) for path in paths]
+            criteria["paths"] = [path_in_repository(path, workdir) for path in paths]
         if fingerprint:
             criteria["fingerprint"] = fingerprint
         if criteria and text:
             criteria["text"] = text
         if criteria:
-            found = await self._records.related(limit=_READ, budget_ms=_BUDGET_MS, **criteria)
+            found = await self._records.related(limit=_MOST_MATCHES_READ, budget_ms=_TIME_LIMIT_MS, **criteria)
         else:
-            found = await self._records.search(str(text), limit=_READ, budget_ms=_BUDGET_MS)
+            found = await self._records.search(str(text), limit=_MOST_MATCHES_READ, budget_ms=_TIME_LIMIT_MS)
         records = [match["record"] for match in found["matches"] if scope.includes(match["record"])]
         answer: dict[str, Any] = {"records": [shown(record, _LONGEST_BODY) for record in records[:MOST_RECORDS]]}
-        if found["truncated"] or len(records) > MOST_RECORDS or len(found["matches"]) == _READ:
+        if found["truncated"] or len(records) > MOST_RECORDS or len(found["matches"]) == _MOST_MATCHES_READ:
             answer["truncated"] = True
         if found.get("disabled"):
             answer["note"] = "The memory is switched off."

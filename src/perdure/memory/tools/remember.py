@@ -10,7 +10,7 @@ from perdure import failpoints
 from perdure.errors import Conflict, Invalid, NotFound, PerdureError
 from perdure.kernel.events import ToolError, ToolOutput
 from perdure.kernel.tool import CallContext, Check, KnownOutput, ToolSpec
-from perdure.memory.ingest.checkout import in_repository
+from perdure.memory.ingest.checkout import path_in_repository
 from perdure.memory.normalise import INGESTED_TYPES
 from perdure.memory.tools.pins import pin_fingerprint, require_room, source_of
 from perdure.memory.tools.ports import BotRecords
@@ -139,7 +139,7 @@ def _record(context: CallContext, scope: RecallScope) -> dict[str, Any]:
     Raises: Invalid when a path leads out of the folder.
     """
     arguments, metadata = context.call.arguments, {"bot": scope.bot, "goal_id": context.goal_id}
-    paths = [in_repository(path, Path(context.workdir)) for path in arguments.get("paths", ())]
+    paths = [path_in_repository(path, Path(context.workdir)) for path in arguments.get("paths", ())]
     record: dict[str, Any] = {
         "id": _record_id(context),
         "type": arguments["type"],

@@ -1,4 +1,4 @@
-"""The protocol of Anthropic messages."""
+"""The wire format of Anthropic messages."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -7,12 +7,12 @@ from typing import Any
 from perdure.errors import Invalid
 from perdure.testing.model_server.answers import ScriptedAnswer, ScriptedUsage
 from perdure.testing.model_server.incoming import IncomingRequest
-from perdure.testing.model_server.protocols import Event, items, request_of
+from perdure.testing.model_server.wire_formats import Event, items, request_of
 from perdure.text.strict_json import SYNTAX, parse_json
 
 
 class Anthropic:
-    """See ModelProtocol."""
+    """See WireFormat."""
 
     def read(self, body: Mapping[str, Any], size_bytes: int) -> IncomingRequest:
         messages = items(body.get("messages"))

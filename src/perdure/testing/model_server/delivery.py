@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from perdure.testing.model_server.answers import ScriptedAnswer
 from perdure.testing.model_server.http import HttpResponse
 from perdure.testing.model_server.incoming import IncomingRequest
-from perdure.testing.model_server.protocols import Event, ModelProtocol, error_type
 from perdure.testing.model_server.record import RecordedRequest
+from perdure.testing.model_server.wire_formats import Event, WireFormat, error_type
 from perdure.text.strict_json import dump_json
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """One answer to send, its protocol, and the record of its outcome."""
+    """One answer to send, its wire format, and the record of its outcome."""
 
     answer: ScriptedAnswer
     request: IncomingRequest
-    protocol: ModelProtocol
+    wire_format: WireFormat
     recorded: RecordedRequest
     released: asyncio.Event
 
@@ -54,7 +54,7 @@ class Delivery:
         elif self.request.is_streamed:
             await self._stream(response)
         else:
-            complete = self.protocol.complete(answer, self.request, self.recorded.number)
+            complete = self.wire_format.complete(answer, self.request, self.recorded.number)
             await response.send(200, dump_json(complete, "an answer"))
             self.recorded.outcome = "answered"
 
@@ -63,13 +63,13 @@ class Delivery:
         self.recorded.outcome = "failed"
         headers = {"retry-after": answer.retry_after} if answer.retry_after else {}
         message = answer.message or f"scripted status {answer.status}"
-        error = self.protocol.error(error_type(answer.status), message)
+        error = self.wire_format.error(error_type(answer.status), message)
         await response.send(answer.status, dump_json(error, "an error"), headers)
 
     async def _stream(self, response: HttpResponse) -> None:
         await response.start_stream()
         sent = 0
-        for event in self.protocol.events(self.answer, self.request, self.recorded.number):
+        for event in self.wire_format.events(self.answer, self.request, self.recorded.number):
             if is_reached(self.answer.hold_after, sent, event):
                 await response.wait(self.released)
             if is_reached(self.answer.cut_after, sent, event):
@@ -78,7 +78,7 @@ class Delivery:
                 return
             if is_reached(self.answer.error_after, sent, event):
                 self.recorded.outcome = "failed"
-                error = self.protocol.error_event(self.answer.error_type, self.answer.message or "scripted error")
+                error = self.wire_format.error_event(self.answer.error_type, self.answer.message or "scripted error")
                 await response.send_chunk(error.encoded())
                 await response.end_stream()
                 return

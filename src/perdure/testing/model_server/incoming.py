@@ -1,4 +1,4 @@
-"""A request to the server, independent of its protocol."""
+"""A request to the server, independent of its wire format."""
 
 from dataclasses import dataclass, replace
 

@@ -1,4 +1,4 @@
-"""The protocol of OpenAI chat completions, which many other servers speak too."""
+"""The wire format of OpenAI chat completions, which many other servers speak too."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -6,13 +6,13 @@ from typing import Any
 
 from perdure.testing.model_server.answers import ScriptedAnswer, ScriptedUsage
 from perdure.testing.model_server.incoming import IncomingRequest
-from perdure.testing.model_server.protocols import Event, items, request_of
+from perdure.testing.model_server.wire_formats import Event, items, request_of
 
 _KINDS = {"user": "user", "assistant": "model"}
 
 
 class OpenAIChat:
-    """See ModelProtocol."""
+    """See WireFormat."""
 
     def read(self, body: Mapping[str, Any], size_bytes: int) -> IncomingRequest:
         messages = items(body.get("messages"))

@@ -14,17 +14,17 @@ from perdure.testing.model_server.http import BadRequest, HttpRequest, HttpRespo
 from perdure.testing.model_server.incoming import adapt
 from perdure.testing.model_server.openai_chat import OpenAIChat
 from perdure.testing.model_server.openai_responses import OpenAIResponses
-from perdure.testing.model_server.protocols import ModelProtocol
 from perdure.testing.model_server.record import RecordedRequest, digest, repeated_requests
 from perdure.testing.model_server.script import Script
+from perdure.testing.model_server.wire_formats import WireFormat
 from perdure.text.strict_json import SYNTAX, dump_json, parse_json
 
-PROTOCOLS: Mapping[str, ModelProtocol] = {
+WIRE_FORMATS: Mapping[str, WireFormat] = {
     "/responses": OpenAIResponses(),
     "/chat/completions": OpenAIChat(),
     "/messages": Anthropic(),
 }
-"""The protocols by the end of the path, so that a base URL may end in `/v1` or not."""
+"""The wire formats by the end of the path, so that a base URL may end in `/v1` or not."""
 
 
 class ModelServer:
@@ -124,15 +124,15 @@ class ModelServer:
                 return
 
     async def _respond(self, request: HttpRequest, response: HttpResponse) -> None:
-        protocol = next((each for end, each in PROTOCOLS.items() if request.path.endswith(end)), None)
+        wire_format = next((each for end, each in WIRE_FORMATS.items() if request.path.endswith(end)), None)
         if request.method == "GET" and request.path.endswith("/requests"):
             await response.send(200, dump_json([each.wire() for each in self.requests], "the requests"))
-        elif request.method != "POST" or protocol is None:
+        elif request.method != "POST" or wire_format is None:
             await response.send(404, dump_json({"error": {"message": f"There is no {request.path} here."}}, "an error"))
         else:
-            await self._answer(request, protocol, response)
+            await self._answer(request, wire_format, response)
 
-    async def _answer(self, http_request: HttpRequest, protocol: ModelProtocol, response: HttpResponse) -> None:
+    async def _answer(self, http_request: HttpRequest, wire_format: WireFormat, response: HttpResponse) -> None:
         try:
             body = parse_json(http_request.body, "The body", SYNTAX)
         except Invalid as error:
@@ -140,9 +140,9 @@ class ModelServer:
         if not isinstance(body, Mapping):
             raise BadRequest("The body is not an object.")
         recorded = self._record(http_request, body)
-        request = protocol.read(body, len(http_request.body))
+        request = wire_format.read(body, len(http_request.body))
         answer = adapt(self.script.choose(request), request)
-        await Delivery(answer, request, protocol, recorded, self._released).send(response)
+        await Delivery(answer, request, wire_format, recorded, self._released).send(response)
 
     def _record(self, request: HttpRequest, body: Mapping[str, Any]) -> RecordedRequest:
         sha256 = digest(request.path, request.body)

@@ -16,8 +16,8 @@ from perdure.minds.model.providers.client import ProviderClient
 from perdure.model_settings import ModelDefaults
 from perdure.testing.model_server import ModelServer, ScriptedAnswer, ScriptedCall
 from perdure.testing.model_server.incoming import IncomingRequest, adapt
-from perdure.testing.model_server.protocols import ModelProtocol
-from perdure.testing.model_server.server import PROTOCOLS
+from perdure.testing.model_server.server import WIRE_FORMATS
+from perdure.testing.model_server.wire_formats import WireFormat
 from tests.minds.model.providers.clocks import QuickClock
 from tests.minds.model.providers.conftest import StoredSecrets, Watched
 
@@ -28,9 +28,9 @@ VALUES = st.sampled_from([None, 0, -1, "", "x", [], {}, True, 1e300, "\ud800", [
 
 
 def events(model: str) -> list[Any]:
-    protocol: ModelProtocol = PROTOCOLS[PATHS[model]]
+    wire_format: WireFormat = WIRE_FORMATS[PATHS[model]]
     asked = IncomingRequest("m", is_streamed=True, last_user="", turns=0, turns_since_user=0)
-    return [(each.name, each.data) for each in protocol.events(adapt(WHOLE, asked), asked, 1)]
+    return [(each.name, each.data) for each in wire_format.events(adapt(WHOLE, asked), asked, 1)]
 
 
 def replaced(value: Any, place: int, by: Any) -> tuple[Any, int]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from perdure.app.memory.arguments import commit_id, find_invalid
-from perdure.app.memory.repositories import in_repository, with_repository
+from perdure.app.memory.repositories import path_in_repository, with_repository
 from perdure.errors import Invalid
 from perdure.interfaces.cli.command import Options, command, with_options
 from perdure.interfaces.cli.command_result import CommandResult
@@ -133,7 +133,7 @@ def _record_of(given: Given) -> dict[str, Any]:
         "title": given["title"],
         "summary": given["summary"],
         "severity": given["severity"],
-        "paths": [in_repository(each) for each in given["path"] or []],
+        "paths": [path_in_repository(each) for each in given["path"] or []],
         "fingerprint": given["fingerprint"],
         "repo": given["repo"],
         "sha": commit_id(given["sha"]) if given["sha"] is not None else None,

@@ -12,7 +12,7 @@ from perdure.app.memory.arguments import (
     further_matches,
     paths_inside,
 )
-from perdure.app.memory.repositories import in_repository
+from perdure.app.memory.repositories import path_in_repository
 from perdure.errors import Invalid
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import CommandResult, to_json
@@ -113,7 +113,7 @@ async def query(  # noqa: PLR0913 (each is an option of the command)
     """Find records about a change. Like `related`, but --sha also matches the paths that the commit changed."""
     if pr is not None and sha is not None:
         raise Invalid("Use --pr or --sha, not both: each names one change.")
-    listed = [in_repository(each) for each in (*(paths or []), *(more_paths or []))]
+    listed = [path_in_repository(each) for each in (*(paths or []), *(more_paths or []))]
     if pr is None and sha is None and not listed and fingerprint is None:
         raise Invalid("No search criterion. Use --pr N, --sha COMMIT, --paths PATH … or --fingerprint F.")
     if sha is not None:
@@ -151,7 +151,7 @@ async def related(  # noqa: PLR0913 (each is an option of the command)
     if paths_from == apply == "-":
         raise Invalid("Only one of --paths-from and --apply can be standard input.")
     paths = [
-        *map(in_repository, (*(path or []), *(more_paths or []))),
+        *map(path_in_repository, (*(path or []), *(more_paths or []))),
         *(paths_inside(read_paths(paths_from)) if paths_from is not None else []),
     ]
     if paths_from is None and not paths and all(each is None for each in (fingerprint, text, sha, pr)):

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from threading import Event
 from typing import BinaryIO
 
-from perdure.app.memory.repositories import in_repository, is_shallow
+from perdure.app.memory.repositories import is_shallow, path_in_repository
 from perdure.errors import Invalid, NotFound
 from perdure.files.opening import read_input_file
 
@@ -144,7 +144,7 @@ def _from_root(text: str, source: str) -> str:
     Raises: Invalid when it leads out of the repository.
     """
     if text.startswith("/"):
-        return in_repository(text)
+        return path_in_repository(text)
     if ".." in text.split("/"):
         where = "Standard input" if source == "-" else source
         raise Invalid(

@@ -1,4 +1,4 @@
-"""The port of a protocol: how a request is read, and how an answer is written."""
+"""The port of a wire format: how a request is read, and how an answer is written."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,8 +23,8 @@ class Event:
         return f"{head}data: {text}\n\n".encode()
 
 
-class ModelProtocol(Protocol):
-    """One protocol of models over HTTP."""
+class WireFormat(Protocol):
+    """How requests and answers of one API of models are written as JSON."""
 
     def read(self, body: Mapping[str, Any], size_bytes: int) -> IncomingRequest:
         """Parse a request."""
@@ -78,7 +78,7 @@ def items(value: object) -> list[Mapping[str, Any]]:
 
 
 def request_of(body: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], kinds: Sequence[str]) -> IncomingRequest:
-    """Return the fields that all protocols have; `kinds` has `user`, `model` or `other` for each message."""
+    """Return the fields that all wire formats have; `kinds` has `user`, `model` or `other` for each message."""
     users = [text_of(each.get("content")) for each, kind in zip(messages, kinds, strict=True) if kind == "user"]
     total, since_user = _turns(kinds)
     return IncomingRequest(
@@ -91,7 +91,10 @@ def request_of(body: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], k
 
 
 def _turns(kinds: Sequence[str]) -> tuple[int, int]:
-    """Count the answers of a model, which can have several messages: all, and since the last user message."""
+    """Count the answers of a model in a conversation: all of them, and those since the last user message.
+
+    Successive messages of the model are one answer.
+    """
     starts = [kind == "model" and (place == 0 or kinds[place - 1] != "model") for place, kind in enumerate(kinds)]
     last_user = max((place for place, kind in enumerate(kinds) if kind == "user"), default=-1)
     return sum(starts), sum(starts[last_user + 1 :])
