@@ -18,13 +18,13 @@ class Stop:
 
     def __init__(self) -> None:
         self.fd, self._write_end = os.pipe2(os.O_CLOEXEC) if hasattr(os, "pipe2") else os.pipe()
-        self._closing = threading.Lock()
+        self._close_lock = threading.Lock()
         self._is_closed = False
         self.is_set = False
 
     def set(self) -> None:
         """Stop the thread."""
-        with self._closing:
+        with self._close_lock:
             self.is_set = True
             if not self._is_closed:
                 os.write(self._write_end, b"\0")
@@ -39,7 +39,7 @@ class Stop:
 
     def close(self) -> None:
         """Free the file descriptors; the thread has ended."""
-        with self._closing:
+        with self._close_lock:
             self._is_closed = True
             os.close(self.fd)
             os.close(self._write_end)
@@ -52,13 +52,13 @@ class CommitWatch:
         self._name = name
         self._watch = watch
         self._notices: list[Callable[[], None]] = []
-        self._changing = threading.Lock()
+        self._listener_lock = threading.Lock()
         self._stop: Stop | None = None
         self._threads: set[threading.Thread] = set()
 
     def watch(self, notice: Callable[[], None]) -> Callable[[], None]:
         """See RawDatabase.watch."""
-        with self._changing:
+        with self._listener_lock:
             self._notices.append(notice)
             if self._stop is None:
                 self._stop = Stop()
@@ -69,14 +69,14 @@ class CommitWatch:
 
     def close(self) -> None:
         """End the thread, and wait until it has closed its connection."""
-        with self._changing:
+        with self._listener_lock:
             self._notices.clear()
             self._stop_thread()
         for thread in tuple(self._threads):
             thread.join(_JOIN_S)
 
     def _end(self, notice: Callable[[], None]) -> None:
-        with self._changing, suppress(ValueError):  # already closed
+        with self._listener_lock, suppress(ValueError):  # already closed
             self._notices.remove(notice)
             if not self._notices:
                 self._stop_thread()

@@ -26,7 +26,7 @@ class DatabaseOnDemand:
 
     def __init__(self, target: SqliteTarget | PostgresTarget) -> None:
         self._target = target
-        self._opening = asyncio.Lock()
+        self._open_lock = asyncio.Lock()
         self._database: Database | None = None
         self._is_closed = False
         self._watches: dict[Callable[[], None], Callable[[], None] | None] = {}
@@ -87,7 +87,7 @@ class DatabaseOnDemand:
 
     async def close(self) -> None:
         """See Database.close. Does not open a database that was never used."""
-        async with self._opening:
+        async with self._open_lock:
             self._is_closed = True
             database, self._database = self._database, None
         if database is not None:
@@ -98,7 +98,7 @@ class DatabaseOnDemand:
 
         Raises: as DatabaseClient.create; Unavailable after `close`.
         """
-        async with self._opening:
+        async with self._open_lock:
             if self._is_closed:
                 raise Unavailable(f"The store over {self._target.shown} is closed. Create a new one.")
             if self._database is None:

@@ -45,7 +45,7 @@ class ManualClock:
         self._timed = timed
         self._timeouts: dict[asyncio.Timeout, int] = {}
         """The timeouts of running steps, and the time at which each expires."""
-        self._moving = asyncio.Lock()
+        self._move_lock = asyncio.Lock()
         self._machine = SystemClock()
 
     @property
@@ -63,7 +63,7 @@ class ManualClock:
         """
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
             raise Invalid(f"Invalid seconds: expected a number of at least 0, got {seconds!r}.")
-        async with self._moving:
+        async with self._move_lock:
             await self._timed.settle()
             most_s = (_LAST_US - self._now_us) // 1_000_000
             if seconds > most_s:

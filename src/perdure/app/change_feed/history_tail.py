@@ -29,7 +29,7 @@ class HistoryTail:
         self.followers = 0
         self._store = store
         self._kept: Sequence[Event] = ()
-        self._reading = asyncio.Lock()
+        self._read_lock = asyncio.Lock()
         self._checked_s = 0.0
 
     def note(self, seq: int) -> None:
@@ -70,7 +70,7 @@ class HistoryTail:
 
         Raises: NotFound; Damaged.
         """
-        async with self._reading:
+        async with self._read_lock:
             if found := self._kept_after(after):
                 return found
             if after >= self.last_seq:

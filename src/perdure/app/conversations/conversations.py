@@ -79,7 +79,7 @@ class Conversations:
 
         Raises: NotFound; Invalid; Conflict when the goal is not a conversation, or has ended.
         """
-        validate.message(text)
+        validate.require_message(text)
         return await self._post(goal_id, "message", content_of(Message(text)), key)
 
     async def posted(self, goal_id: str, key: str) -> "PostedMessage":
@@ -114,7 +114,7 @@ class Conversations:
         a key was used.
         """
         if text is not None:
-            validate.message(text)
+            validate.require_message(text)
         goal = await self.require(goal_id)
         request = fork_request(at, before_message=before_message)
         chosen = None if model is None else self._goals.model_goals.named(model)

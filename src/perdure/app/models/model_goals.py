@@ -54,7 +54,7 @@ class ModelGoals:
 
         Raises: NotFound when there is no such bot; Invalid; NoModel when none is configured.
         """
-        validate.message(text)
+        validate.require_message(text)
         details = None if bot is None else await self._bots().details(bot)
         bot_model = None if details is None else details.bot.model_settings.model
         chosen = choose_model(self._defaults, given=model, of_bot=bot_model)

@@ -23,7 +23,7 @@ class AppWorker(BackgroundRuns):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._polling: asyncio.Task[None] | None = None
+        self._poll_task: asyncio.Task[None] | None = None
         self._recovers = False
         self._watched: dict[str, Resume] = {}
         """The unfinished goals that were started here; each is resumed when it can continue."""
@@ -88,11 +88,11 @@ class AppWorker(BackgroundRuns):
     async def close(self, patience_s: float = 10.0) -> None:
         """See BackgroundRuns.close."""
         await super().close(patience_s)
-        if self._polling is not None:
-            await self._polling
+        if self._poll_task is not None:
+            await self._poll_task
 
     def _poll(self) -> None:
-        self._polling = self._polling or asyncio.ensure_future(self.run())
+        self._poll_task = self._poll_task or asyncio.ensure_future(self.run())
 
     def _watch(self, goal_id: str, resume: Resume) -> None:
         self._watched[goal_id] = resume
@@ -133,7 +133,7 @@ class AppWorker(BackgroundRuns):
     def _free(self) -> int:
         """The number of goals that may be recovered now; goals that the application started itself do not count."""
         recovered = sum(run.polled_seq is not None for run in self._running.values())
-        return 0 if self._is_closing else self.most - recovered - self._claiming
+        return 0 if self._is_closing else self.most - recovered - self._claims_in_progress
 
     def _require_open(self) -> None:
         if self._is_closing:

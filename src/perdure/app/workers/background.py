@@ -68,7 +68,7 @@ class BackgroundRuns:
         self._has_queue = False
         """Whether goals are known to wait; a new one must not overtake them."""
         self.most_skipped = MOST_SKIPPED
-        self._claiming = 0
+        self._claims_in_progress = 0
         """The number of goals that are being claimed, which count as running."""
         self._last_claimed: str | None = None
         """The open goal that was claimed last."""
@@ -157,7 +157,7 @@ class BackgroundRuns:
 
     @property
     def _free(self) -> int:
-        return 0 if self._is_closing else self.most - len(self._running) - self._claiming
+        return 0 if self._is_closing else self.most - len(self._running) - self._claims_in_progress
 
     def _runs(self, goal_id: str) -> bool:
         return any(run.goal_id == goal_id for run in self._running.values())
@@ -183,11 +183,11 @@ class BackgroundRuns:
 
     async def _run_next(self) -> bool:
         """Claim the next goal of the queue and run it; return whether there was one."""
-        self._claiming += 1
+        self._claims_in_progress += 1
         try:
             claimed = await self._goals.queues.claim_next(self._queue_name, skip=self._skip(), after=self._place)
         finally:
-            self._claiming -= 1
+            self._claims_in_progress -= 1
         if claimed is None:
             return False
         if self._is_closing:

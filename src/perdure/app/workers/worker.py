@@ -55,8 +55,8 @@ class LocalWorker:
         self.is_in_doubt = False
         """Whether this worker may own goals that it does not hold, because a claim or release has failed."""
         self._loops: dict[str, Loop] = {}
-        self._beating: asyncio.Task[None] | None = None
-        self._polling: asyncio.Task[None] | None = None
+        self._heartbeat_task: asyncio.Task[None] | None = None
+        self._poll_task: asyncio.Task[None] | None = None
         self._releasing: set[asyncio.Future[None]] = set()
         self._renewers = 0
         self._renewed_s = 0.0
@@ -86,7 +86,7 @@ class LocalWorker:
         try:
             self._identity = self._identity or self._identify()
             worker = self._identity.worker
-            if self._beating is None:
+            if self._heartbeat_task is None:
                 await self._renew(worker)
             yield worker
         finally:
@@ -160,11 +160,11 @@ class LocalWorker:
     async def renewing(self, worker: Worker) -> "AsyncIterator[asyncio.Task[None]]":
         """Renew the lease and query inboxes inside the block; the yielded task ends when the renewal has failed."""
         self._renewers += 1
-        if self._beating is None:
-            self._beating = asyncio.create_task(self._beat(worker))
-            self._polling = asyncio.create_task(self._poll_inboxes())
+        if self._heartbeat_task is None:
+            self._heartbeat_task = asyncio.create_task(self._beat(worker))
+            self._poll_task = asyncio.create_task(self._poll_inboxes())
         try:
-            yield self._beating
+            yield self._heartbeat_task
         finally:
             self._renewers -= 1
             if not self._renewers:
@@ -262,8 +262,8 @@ class LocalWorker:
             log.warning("%s was not released: %s", goal_id, error)
 
     async def _end_chores(self) -> None:
-        chores = [chore for chore in (self._beating, self._polling) if chore is not None]
-        self._beating = self._polling = None
+        chores = [chore for chore in (self._heartbeat_task, self._poll_task) if chore is not None]
+        self._heartbeat_task = self._poll_task = None
         for chore in chores:
             await _end(chore)
 

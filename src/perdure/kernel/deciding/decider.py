@@ -50,7 +50,7 @@ class Decider:
         self.unjudged = [call_id for call_id in self._state.governed if call_id in self._state.open_calls]
         """Calls of a model that the policy has yet to judge, including those of an earlier run."""
         self._is_stopping = False
-        self._deciding: asyncio.Task[Any] | None = None
+        self._deciding_task: asyncio.Task[Any] | None = None
 
     @property
     def _state(self) -> GoalState:
@@ -64,8 +64,8 @@ class Decider:
     def stop(self) -> None:
         """Interrupt a mind that is deciding; what it has decided by then is still recorded."""
         self._is_stopping = True
-        if self._deciding is not None:
-            self._deciding.cancel()
+        if self._deciding_task is not None:
+            self._deciding_task.cancel()
 
     def forget_moments(self) -> None:
         """Reset `wake_us` and `again_s`."""
@@ -132,7 +132,7 @@ class Decider:
     async def ask(self) -> Proposal:
         """Ask the mind; if a stop interrupts it, the proposal is empty."""
         self.known = len(self._state.settled)
-        self._deciding = task = asyncio.current_task()
+        self._deciding_task = task = asyncio.current_task()
         try:
             proposal = await self._run_context.mind.decide(self._state, self._clock.now_us())
         except asyncio.CancelledError:
@@ -140,7 +140,7 @@ class Decider:
                 raise
             return Proposal()
         finally:
-            self._deciding = None
+            self._deciding_task = None
         if proposal.events or proposal.notes:
             self._record_first(proposal)
         if proposal.news is not None:

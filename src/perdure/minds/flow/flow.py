@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, TypeVar, overload
 
 from perdure.errors import Invalid
-from perdure.minds.flow import validation as asked
+from perdure.minds.flow import validation
 from perdure.minds.flow.goal import Goal
 from perdure.minds.flow.registry import register, require_flow_name
 from perdure.minds.flow.steps.user_errors import described
@@ -32,7 +32,7 @@ class Flow(Generic[P, T_co]):
         name: str | None = None,
         cleanup: bool = False,
     ) -> None:
-        asked.flow_function(fn)
+        validation.require_flow_function(fn)
         functools.update_wrapper(self, fn)
         self.fn: Callable[..., Coroutine[Any, Any, T_co]] = fn
         self.has_own_name = name is not None

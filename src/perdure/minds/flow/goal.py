@@ -11,7 +11,7 @@ from uuid import UUID
 from perdure.errors import StepFailed
 from perdure.kernel.events import Effect, Limits
 from perdure.kernel.history.frozen import constructor
-from perdure.minds.flow import validation as asked
+from perdure.minds.flow import validation
 from perdure.minds.flow.children import child_goal, require_flow
 from perdure.minds.flow.determinism import next_random, next_uuid, time_of
 from perdure.minds.flow.execution.branches import race, side_by_side
@@ -87,8 +87,8 @@ class Goal:
 
         Raises: Invalid
         """
-        asked.step_options(effect, name, id, timeout_s, check)
-        asked.child_options(key, limits)
+        validation.require_step_options(effect, name, id, timeout_s, check)
+        validation.require_child_options(key, limits)
         return _call_options(self, effect, name, id, retry_of(retry), timeout_s, check, key, limits)
 
     @overload
@@ -107,7 +107,7 @@ class Goal:
     @must_be_awaited
     async def sleep(self, seconds: float) -> None:
         """Sleep for some seconds. The end of the sleep is recorded, so a restart does not prolong it."""
-        await self.mind.request("sleep", Pause(seconds=asked.seconds(seconds)))
+        await self.mind.request("sleep", Pause(seconds=validation.seconds(seconds)))
 
     @overload
     async def ask(self, question: str, options: Sequence[str], *, timeout_s: float | None = None) -> str: ...
@@ -119,7 +119,9 @@ class Goal:
 
         Raises: TimeoutError when there is no answer in time.
         """
-        wanted = Question(asked.text("A question", question), asked.options(options), asked.timeout(timeout_s))
+        wanted = Question(
+            validation.text("A question", question), validation.options(options), validation.timeout(timeout_s)
+        )
         return await self.mind.request("ask", wanted)
 
     @must_be_awaited
@@ -128,7 +130,7 @@ class Goal:
 
         Raises: TimeoutError when it does not come in time.
         """
-        wanted = Pause(signal=asked.text("The name of a signal", name), timeout_s=asked.timeout(timeout_s))
+        wanted = Pause(signal=validation.text("The name of a signal", name), timeout_s=validation.timeout(timeout_s))
         return await self.mind.request("signal", wanted)
 
     def timeout(self, seconds: float) -> Deadline:
@@ -139,7 +141,7 @@ class Goal:
 
         The block raises TimeoutError when the deadline passes; what it waits for is cancelled.
         """
-        return Deadline(self.mind, asked.seconds(seconds))
+        return Deadline(self.mind, validation.seconds(seconds))
 
     @overload
     async def gather(self, a: Awaitable[A], /) -> tuple[A]: ...
@@ -169,7 +171,7 @@ class Goal:
         list. As with `asyncio.gather`, a type checker sees a tuple for up to six awaitables, so that each result keeps
         its own type.
         """
-        done = await side_by_side(asked.awaitables("gather", awaitables))
+        done = await side_by_side(validation.awaitables("gather", awaitables))
         failures = [result for result in done if isinstance(result, BaseException)]
         if failures:
             raise tag_with_others(failures)
@@ -200,7 +202,7 @@ class Goal:
         The others are cancelled, and have ended when this returns. If the first to finish failed, its exception is
         raised.
         """
-        position, value = await race(asked.awaitables("first", awaitables))
+        position, value = await race(validation.awaitables("first", awaitables))
         return First(position, value)
 
     def child(self, flow: "Flow[P, T]", /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[object, object, T]:
@@ -284,7 +286,7 @@ class CallOptions:
 
     async def _child(self, flow: "Flow[..., Any]", args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         require_flow(flow)
-        asked.only_for("child", self, ("goal", "name", "id", "key", "limits"))
+        validation.require_only("child", self, ("goal", "name", "id", "key", "limits"))
         limits = self.limits or Limits()
         wanted = child_goal(self.goal.id, flow, args, kwargs, limits=limits, key=self.key)
         value = await self.goal.mind.request(self.name or flow.fn.__name__, wanted, id=self.id)
@@ -294,12 +296,12 @@ class CallOptions:
             raise StepFailed("invalid", f"The result of {flow.name} cannot be read: {error}.") from error
 
     async def _step(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        asked.step_function(fn)
+        validation.require_step_function(fn)
         if self.key is not None or self.limits is not None:
-            asked.only_for("step", self, ("goal", "effect", "name", "id", "retry", "timeout_s", "check"))
+            validation.require_only("step", self, ("goal", "effect", "name", "id", "retry", "timeout_s", "check"))
         called = self.name or getattr(fn, "__name__", type(fn).__name__).strip("<>")
         if self.check is not None:
-            asked.check_function(called, self.check, fn, args, kwargs)
+            validation.require_matching_check(called, self.check, fn, args, kwargs)
         given = arguments_to_json(called, fn, args, kwargs)
         arguments = recorded_arguments(given, self.effect)
         work = StepFunction(fn, args, kwargs, arguments, self.effect, self.timeout_s, self.check, reader_of(fn))

@@ -21,7 +21,7 @@ _POSITIONAL = (
 )
 
 
-def flow_function(fn: Any) -> None:
+def require_flow_function(fn: Any) -> None:
     """Check that a function can be a flow.
 
     Raises: Invalid, with the place of the function and the reason
@@ -44,18 +44,18 @@ def _wrong_with(fn: Any) -> str | None:
     return None
 
 
-def step_function(fn: Any) -> None:
+def require_step_function(fn: Any) -> None:
     """Validate the function of a step.
 
     Raises: Invalid
     """
     if not callable(fn):
         given = "a coroutine: give the function and its arguments apart" if inspect.iscoroutine(fn) else repr(fn)
-        _never_awaited(fn)
+        _close_coroutine(fn)
         raise Invalid(f"A step is a function, found {given}.")
 
 
-def step_options(effect: Any, name: Any, step_id: Any, timeout_s: Any, check: Any) -> None:
+def require_step_options(effect: Any, name: Any, step_id: Any, timeout_s: Any, check: Any) -> None:
     """Validate the options of a step.
 
     Raises: Invalid
@@ -70,7 +70,7 @@ def step_options(effect: Any, name: Any, step_id: Any, timeout_s: Any, check: An
         raise Invalid(f"The check of a step is a function, found {check!r}.")
 
 
-def check_function(called: str, check: Any, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+def require_matching_check(called: str, check: Any, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Check that the check of a step accepts the arguments of the step.
 
     Raises: Invalid, which shows the expected signature.
@@ -97,7 +97,7 @@ def _signature(fn: Any) -> inspect.Signature | None:
         return None
 
 
-def child_options(key: Any, limits: Any) -> None:
+def require_child_options(key: Any, limits: Any) -> None:
     """Validate the options of a child.
 
     Raises: Invalid
@@ -119,7 +119,7 @@ def _is_key(given: Any) -> bool:
     return isinstance(given, str) and bool(given.strip()) and len(given) <= _LONGEST_KEY and given.isprintable()
 
 
-def only_for(call: str, options: Any, allowed: Collection[str]) -> None:
+def require_only(call: str, options: Any, allowed: Collection[str]) -> None:
     """Check that only options that a call supports are set.
 
     Raises: Invalid, which names the first other option.
@@ -180,14 +180,14 @@ def awaitables(method: str, given: Sequence[Any]) -> Sequence[Awaitable[Any]]:
     for each in given:
         if not inspect.isawaitable(each):
             for other in given:
-                _never_awaited(other)
+                _close_coroutine(other)
             raise Invalid(f"goal.{method} takes what is awaited, such as goal.step(…), one by one; found {each!r}.")
     if not given and method == "first":
         raise Invalid("goal.first takes at least one awaitable.")
     return given
 
 
-def _never_awaited(given: Any) -> None:
+def _close_coroutine(given: Any) -> None:
     """Close a coroutine that will not be awaited, without a warning."""
     if inspect.iscoroutine(given):
         given.close()

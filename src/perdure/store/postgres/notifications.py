@@ -36,21 +36,21 @@ class Notifier:
         self._send = send
         self._is_due = threading.Event()
         self._is_over = threading.Event()
-        self._starting = threading.Lock()
+        self._start_lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
     def announce(self) -> None:
         """Send a notification soon."""
         if not self._is_due.is_set():
             self._is_due.set()
-            with self._starting:
+            with self._start_lock:
                 if self._thread is None and not self._is_over.is_set():
                     self._thread = threading.Thread(target=self._work, name="perdure-notifier", daemon=True)
                     self._thread.start()
 
     def close(self) -> None:
         """Send a pending notification, and end the thread."""
-        with self._starting:
+        with self._start_lock:
             self._is_over.set()
         is_due = self._is_due.is_set()
         self._is_due.set()

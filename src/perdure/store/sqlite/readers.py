@@ -37,7 +37,7 @@ class Readers:
         self._is_logged = is_logged
         self._free: list[_Reader] = []
         self._generation = 0
-        self._handing_out = threading.Lock()
+        self._free_lock = threading.Lock()
 
     def read_raw(self, fn: Callable[[RawTransaction], T]) -> T:
         """Run a function in one reading transaction on a connection of the driver."""
@@ -72,7 +72,7 @@ class Readers:
 
     def close(self) -> None:
         """Close all connections; one in use is closed when it is returned. The caller holds the lock."""
-        with self._handing_out:
+        with self._free_lock:
             free, self._free = self._free, []
             self._generation += 1
         for reader in free:
@@ -93,7 +93,7 @@ class Readers:
 
     def _take(self) -> _Reader:
         now = file_now(self._path)
-        with self._handing_out:
+        with self._free_lock:
             reader = self._free.pop() if self._free else None
         if reader is not None and reader.file != now:
             with self._lock:
@@ -102,7 +102,7 @@ class Readers:
         return reader or _Reader(connect(self._path, is_reader=True), now, self._generation)
 
     def _return(self, reader: _Reader, *, is_sound: bool) -> None:
-        with self._handing_out:
+        with self._free_lock:
             is_wanted = is_sound and reader.generation == self._generation
             if is_wanted:
                 self._free.append(reader)

@@ -121,7 +121,7 @@ def reason(given: Any) -> str | None:
     return given
 
 
-def same_decision(key: str, known: Posted, given: Mapping[str, Any]) -> None:
+def require_same_decision(key: str, known: Posted, given: Mapping[str, Any]) -> None:
     """Check that a key is repeated with the same decision; the id of the call may be omitted.
 
     Raises: KeyTaken
@@ -218,7 +218,7 @@ def timeout_s(given: Any) -> float | None:
     return None if given is None else float(given)
 
 
-def message(text: object) -> None:
+def require_message(text: object) -> None:
     """Validate a message to a model.
 
     Raises: Invalid

@@ -55,7 +55,7 @@ class Posts:
         known = None if key is None else await self._inbox.posted_as(goal_id, key)
         if key is None or known is None:
             return None
-        validate.same_decision(key, known, given)
+        validate.require_same_decision(key, known, given)
         return replace(await self._find(goal_id), is_news=False)
 
     async def post(  # noqa: PLR0913 (what is posted, its key, its check and its moment)

@@ -51,7 +51,7 @@ class Connections:
         self._open: dict[str, _Connection] = {}
         self._local: dict[str, LocalModel] = {}
         self._replaced: list[httpx2.AsyncClient] = []
-        self._loading = asyncio.Lock()
+        self._load_lock = asyncio.Lock()
 
     async def model(self, name: ModelName, key: str | None) -> Model[Any]:
         """Return the model of a name, connected with a key.
@@ -132,7 +132,7 @@ class Connections:
         raise AttemptFailed(no_key(name, self._keys.names(name)))
 
     async def _local_model(self, name: ModelName) -> Model[Any]:
-        async with self._loading:
+        async with self._load_lock:
             local = self._local.get(name.text)
             if local is None:
                 try:
