@@ -277,17 +277,7 @@ class Runner:
         """
         goal_id = new.goal_id or self._ids.goal_id(_title(new.mind, new.text))
         workdir = str(new.workdir or own_workdir(self._home, goal_id))
-        begun = GoalBegun(
-            new.text,
-            new.mind,
-            new.bot,
-            new.limits,
-            workdir,
-            parent=new.parent,
-            tags=new.tags,
-            policy=self._policy_of(new),
-            bot_version=new.bot_version,
-        )
+        begun = _begun_of(new, workdir, self._policy_of(new))
         make_context = self._setup.context_factory(begun, workdir, options, thread, is_new=True)
         run_context = await call_on(thread, make_context)
         if new.workdir is not None:
@@ -358,6 +348,21 @@ class Runner:
             return False
         await self._drain(journal)
         return True
+
+
+def _begun_of(new: "NewGoal", workdir: str, policy: PolicySpec | None) -> GoalBegun:
+    """Return the first event of a new goal."""
+    return GoalBegun(
+        text=new.text,
+        mind=new.mind,
+        bot=new.bot,
+        limits=new.limits,
+        workdir=workdir,
+        parent=new.parent,
+        tags=new.tags,
+        policy=policy,
+        bot_version=new.bot_version,
+    )
 
 
 def _title(mind: MindSpec, text: str) -> str:

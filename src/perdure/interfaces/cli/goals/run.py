@@ -140,16 +140,7 @@ async def run(  # noqa: PLR0913 (each is an option of the command)
         keep_no_log()
     limits = limits_of(limited)
     wanted = RunArguments(
-        text=_one_text(options, words),
-        argv=context.obj,
-        shell=shell,
-        plan=plan,
-        flow=flow,
-        args=args,
-        key=key,
-        resume=resume,
-        bot=bot,
-        model=model,
+        *(_one_text(options, words), context.obj, shell, plan, flow, args, key, resume, bot, model),
         is_continued=continue_,
         is_list=list_goals,
         tags=tag or (),
