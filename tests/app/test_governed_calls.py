@@ -15,7 +15,7 @@ from perdure.kernel.events import MindSpec, PolicySpec, Termination, ToolCall
 from perdure.kernel.fold import GoalState
 from perdure.kernel.mind import Proposal
 from perdure.minds.command import CommandMind
-from perdure.minds.factory import Made
+from perdure.minds.factory import MindWithTools
 from perdure.tools.goal_policy import read_policy
 
 
@@ -34,7 +34,7 @@ class FreeMind(CommandMind):
 
 def use(goals: Goals, tool: str, **arguments: object) -> None:
     call = ToolCall("a.1", "a", tool, arguments, "pure", by="model:test")
-    goals._runner.contexts.mind_factories["model"] = lambda _request: Made(FreeMind(call))
+    goals._runner.contexts.mind_factories["model"] = lambda _request: MindWithTools(FreeMind(call))
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from perdure import Invalid
 from perdure.kernel.events import GoalBegun, MindSpec, Termination, ToolCall
 from perdure.minds.command import CommandMind
-from perdure.minds.factory import Made, MindRequest, make_mind
+from perdure.minds.factory import MindRequest, MindWithTools, make_mind
 from perdure.minds.plan.mind import PlanMind
 from tests.minds.history import History
 
@@ -114,5 +114,5 @@ def test_a_goal_that_no_mind_fits_is_refused(spec: MindSpec) -> None:
 
 
 def test_a_home_can_know_more_kinds_of_minds() -> None:
-    made = Made(CommandMind("true"))
+    made = MindWithTools(CommandMind("true"))
     assert make_mind(request(MindSpec("model")), {"model": lambda _request: made}) is made

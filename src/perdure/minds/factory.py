@@ -39,7 +39,7 @@ class MindRequest:
 
 
 @dataclass(frozen=True)
-class Made:
+class MindWithTools:
     """A mind, and the tools that only it can use."""
 
     mind: Mind
@@ -50,18 +50,18 @@ class Made:
     """The absolute folders that its programs are known to run in; each must lie inside the goal's folder."""
 
 
-MindFactory = Callable[[MindRequest], Made]
+MindFactory = Callable[[MindRequest], MindWithTools]
 """Makes minds of one kind, at once: a mind that needs a connection opens it when it prepares or first decides.
 
 Raises: Invalid when the goal has an invalid argument.
 """
 
 
-def _make_command(request: MindRequest) -> Made:
-    return Made(CommandMind(request.begun.text, shell=bool(request.begun.mind.shell)))
+def _make_command(request: MindRequest) -> MindWithTools:
+    return MindWithTools(CommandMind(request.begun.text, shell=bool(request.begun.mind.shell)))
 
 
-def _make_plan(request: MindRequest) -> Made:
+def _make_plan(request: MindRequest) -> MindWithTools:
     from perdure.minds.plan.mind import PlanMind  # a flow or a command needs neither this nor YAML
     from perdure.minds.plan.plan_file import parse_plan
 
@@ -69,22 +69,22 @@ def _make_plan(request: MindRequest) -> Made:
     if text is None:
         raise Invalid("A goal of kind plan needs the text of its plan, found none.")
     plan = PlanMind(parse_plan(text, "plan", is_stored=True), request.jobs)
-    return Made(plan, wants=plan.tools, folders=plan.folders)
+    return MindWithTools(plan, wants=plan.tools, folders=plan.folders)
 
 
-def _make_flow(request: MindRequest) -> Made:
+def _make_flow(request: MindRequest) -> MindWithTools:
     spec = request.begun.mind
     if spec.at is None:
         raise Invalid("A goal of kind flow needs the place of its flow, found none.")
     mind = FlowMind(request.flow or find_flow(spec.at, spec.flow), spec.args, request.forks, request.calls)
-    return Made(mind, [StaticTools("flow", [mind.tool])])
+    return MindWithTools(mind, [StaticTools("flow", [mind.tool])])
 
 
 KINDS: Mapping[str, MindFactory] = {"command": _make_command, "plan": _make_plan, "flow": _make_flow}
 """The kinds of minds that need nothing but the package."""
 
 
-def make_mind(request: MindRequest, kinds: Mapping[str, MindFactory] = KINDS) -> Made:
+def make_mind(request: MindRequest, kinds: Mapping[str, MindFactory] = KINDS) -> MindWithTools:
     """Make the mind that a goal was started with.
 
     Raises: Invalid when it is invalid, or of a kind that this factory does not make.

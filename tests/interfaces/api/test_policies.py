@@ -8,7 +8,7 @@ from perdure import Invalid
 from perdure.app import Perdure
 from perdure.client import Client
 from perdure.kernel.events import ToolCall
-from perdure.minds.factory import Made
+from perdure.minds.factory import MindWithTools
 from tests.app.test_governed_calls import FreeMind
 
 POLICY = {"rules": [{"tool": "*", "verdict": "allow"}]}
@@ -16,7 +16,7 @@ POLICY = {"rules": [{"tool": "*", "verdict": "allow"}]}
 
 def decides(home: Perdure, tool: str, **arguments: Any) -> None:
     call = ToolCall("a.1", "a", tool, arguments, "pure", by="model:test")
-    home.goals._runner.contexts.mind_factories["command"] = lambda _request: Made(FreeMind(call))
+    home.goals._runner.contexts.mind_factories["command"] = lambda _request: MindWithTools(FreeMind(call))
 
 
 async def test_a_server_judges_by_the_policy_of_the_goal(client: Client, home: Perdure) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from perdure.kernel.events import ToolCall
 from perdure.minds import factory
-from perdure.minds.factory import Made
+from perdure.minds.factory import MindWithTools
 from tests.app.test_governed_calls import FreeMind
 from tests.interfaces.cli.terminal import Terminal
 
@@ -21,7 +21,7 @@ def decides(monkeypatch: pytest.MonkeyPatch, ready: Path) -> Any:
 
     def use(tool: str, **arguments: object) -> None:
         call = ToolCall("a.1", "a", tool, arguments, "pure", by="model:test")
-        monkeypatch.setitem(factory.KINDS, "command", lambda _request: Made(FreeMind(call)))
+        monkeypatch.setitem(factory.KINDS, "command", lambda _request: MindWithTools(FreeMind(call)))
 
     return use
 

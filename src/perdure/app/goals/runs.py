@@ -27,7 +27,7 @@ from perdure.minds.flow.steps.step_calls import DIRECT, StepCalls
 if TYPE_CHECKING:
     from perdure.app.goals.new_goal import NewGoal
     from perdure.app.models.model_goals import ModelGoals
-    from perdure.minds.factory import Made, MindRequest
+    from perdure.minds.factory import MindRequest, MindWithTools
 
 
 class GoalRuns(GoalLists, ABC):
@@ -185,7 +185,7 @@ class GoalRuns(GoalLists, ABC):
         self._make_model_goals = make
         self._runner.contexts.mind_factories["model"] = self._mind_of_model
 
-    def _mind_of_model(self, request: "MindRequest") -> "Made":
+    def _mind_of_model(self, request: "MindRequest") -> "MindWithTools":
         return self.model_goals.make(request)
 
     @cached_property

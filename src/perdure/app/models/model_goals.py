@@ -15,7 +15,7 @@ from perdure.errors import Invalid
 from perdure.kernel.calls.toolbox import StaticTools
 from perdure.kernel.events import GoalBegun, Limits, Message, MindSpec
 from perdure.kernel.tool import Tool
-from perdure.minds.factory import Made, MindRequest
+from perdure.minds.factory import MindRequest, MindWithTools
 from perdure.minds.model.mind import ModelHost, ModelMind
 from perdure.minds.model.ports import ModelClient
 from perdure.minds.model.prompt import Profile
@@ -96,7 +96,7 @@ class ModelGoals:
             raise Invalid(f"{BUILT_IN!r} is not a model that goals can ask. `perdure model list` shows some that are.")
         return self.named(name)
 
-    def make(self, request: MindRequest) -> Made:
+    def make(self, request: MindRequest) -> MindWithTools:
         """Make the mind of one run; see MindFactory. The bot is read when the run begins."""
         begun = request.begun
         memory = BotMemory(self._memory(), begun, partial(self._bot, begun), self._most_related)
@@ -106,7 +106,7 @@ class ModelGoals:
         own: list[Tool] = [mind.read_result, DelegateTool()]
         if begun.bot is not None:
             own.append(LoadSkillTool(self._skills_of(begun.bot)))
-        return Made(mind, [StaticTools("model", own), StaticTools("memory", memory.tools())])
+        return MindWithTools(mind, [StaticTools("model", own), StaticTools("memory", memory.tools())])
 
     async def _profile(self, begun: GoalBegun, memory: BotMemory) -> Profile:
         bot, pins = await self._bot(begun), await memory.pins()

@@ -86,14 +86,14 @@ class RunContexts:
             compacts=options.compacts,
             answers=answers,
         )
-        made = make_mind(request, {**KINDS, **self.mind_factories})
+        mind_with_tools = make_mind(request, {**KINDS, **self.mind_factories})
         if is_new:
-            self._require_known(made.wants)
-            for folder in made.folders:
+            self._require_known(mind_with_tools.wants)
+            for folder in mind_with_tools.folders:
                 require_inside(workdir, folder)
         return RunContext(
-            made.mind,
-            Toolbox([self._builtin, *self.sources, *made.sources]),
+            mind_with_tools.mind,
+            Toolbox([self._builtin, *self.sources, *mind_with_tools.sources]),
             policy_of_goal(begun.policy, approves_asked=options.approves_asked),
             workdir,
             may_start_calls,

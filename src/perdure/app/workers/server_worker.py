@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequ
 from dataclasses import dataclass, replace
 from functools import partial
 
-from perdure.app.goals.arguments.run_options import NOTHING_ASKED, Asked, Reopening, RunOptions
+from perdure.app.goals.arguments.run_options import NO_MODEL_CHANGE, ModelChange, Reopening, RunOptions
 from perdure.app.goals.goals import Goals
 from perdure.app.goals.new_goal import NewGoal
 from perdure.app.idempotency import Idempotency
@@ -104,12 +104,12 @@ class ServerWorker(BackgroundRuns):
             self._goals.model_goals.require_model(await self._goals.begun(goal.id), model)
         if compacts:
             await self._goals.conversations.require(goal.id)
-        asked = Asked(model, compacts)
+        change = ModelChange(model, compacts)
 
         async def present() -> GoalView:
             return goal
 
-        return await self._calls.keep_last(once, goal.id, lambda: self._resume(goal, limits, asked), present)
+        return await self._calls.keep_last(once, goal.id, lambda: self._resume(goal, limits, change), present)
 
     async def resume_posted(self, goal: GoalView) -> None:
         """Resume a goal after a post, unless a worker owns it; if the queue is full, it runs later.
@@ -166,21 +166,21 @@ class ServerWorker(BackgroundRuns):
             return goal
         return await self._resume(goal, None)
 
-    async def _resume(self, goal: GoalView, limits: Limits | None, asked: Asked = NOTHING_ASKED) -> GoalView:
+    async def _resume(self, goal: GoalView, limits: Limits | None, change: ModelChange = NO_MODEL_CHANGE) -> GoalView:
         if goal.is_final or self._runs(goal.id):
-            if asked != NOTHING_ASKED and not goal.is_final:
-                raise Conflict(f"{goal.id} is running. Resume it {asked.what} when it waits.")
+            if change != NO_MODEL_CHANGE and not goal.is_final:
+                raise Conflict(f"{goal.id} is running. Resume it {change.what} when it waits.")
             return goal
         if self._must_queue():
-            if asked != NOTHING_ASKED:
+            if change != NO_MODEL_CHANGE:
                 raise Exhausted(
-                    f"The maximum number of goals is running, so the goal cannot be resumed {asked.what}."
+                    f"The maximum number of goals is running, so the goal cannot be resumed {change.what}."
                     " Try again later."
                 )
             return await self._queue_again(goal, limits or Limits())
 
         async def resume(options: RunOptions) -> RunResult:
-            options = replace(options, model=asked.model, compacts=asked.compacts)
+            options = replace(options, model=change.model, compacts=change.compacts)
             return await self._goals.resume_run(goal.id, options, limits)
 
         return await self._begin_durably(Run(goal.id), resume)

@@ -24,19 +24,19 @@ def watch_nothing(_loop: Loop) -> None:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What the resume of a goal asks of its model; a goal that runs already, or is queued, cannot be asked."""
+class ModelChange:
+    """Another model, or a summary first, from the resume of a goal on; impossible while it runs or is queued."""
 
     model: str | None = None
     compacts: bool = False
 
     @property
     def what(self) -> str:
-        """Return what is asked, for errors."""
+        """The change in words, for errors."""
         return "with a summary of its beginning" if self.model is None else "with another model"
 
 
-NOTHING_ASKED = Asked()
+NO_MODEL_CHANGE = ModelChange()
 
 
 @dataclass(frozen=True)
