@@ -1,4 +1,4 @@
-"""The tool `delegate`: a bot gives a part of its goal to a bot, as a child goal within the rest of its own budget."""
+"""The tool `delegate`: a bot gives a part of its goal to a bot, as a child goal within the rest of its own limits."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -110,10 +110,10 @@ async def delegated_goal(goals: "ModelGoals", parent: GoalState, call: ToolCall,
 
 
 def child_limits(parent: GoalState, open_limits: Sequence[Limits], call: ToolCall, beside: int) -> Limits:
-    """Return the limits of a child: the requested ones, but at most its share of the parent's remaining budget.
+    """Return the limits of a child: the requested ones, but at most its share of what the parent's limits leave.
 
-    The remaining budget is the limit without what the parent has used and what its open children may still use. Calls
-    that start together have equal shares: otherwise each of them could use the whole remaining budget.
+    A limit leaves what the parent has not used and its open children may not still use. Calls that start together have
+    equal shares: otherwise each of them could use the whole rest.
 
     Raises: Exhausted when nothing is left.
     """

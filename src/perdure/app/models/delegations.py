@@ -1,4 +1,4 @@
-"""The delegations of one goal: its calls that start a child, and the budget of each child."""
+"""The delegations of one goal: its calls that start a child, and the limits of each child."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
