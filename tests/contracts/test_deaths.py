@@ -124,12 +124,18 @@ async def test_what_is_no_progress_keeps_the_deaths(stored: Stored, body: Body) 
     assert await deaths(stored) == 2
 
 
-async def test_what_recovery_records_keeps_the_deaths(stored: Stored) -> None:
+async def test_a_call_that_recovery_runs_again_keeps_the_deaths(stored: Stored) -> None:
     journal = await killed(stored)
-    said = OutcomeUnknown("a.1", "Its check says that it happened.")
-    journal.record(said, ToolOutput("a.1", ok=True), is_recovery=True)
+    journal.record(OutcomeUnknown("a.1", "It is run again."), Decision("a.1", "approve", by="check"))
     await journal.commit()
     assert await deaths(stored) == 1
+
+
+async def test_an_outcome_that_a_check_finds_at_recovery_ends_the_row_of_deaths(stored: Stored) -> None:
+    journal = await killed(stored, times=2)
+    journal.record(OutcomeUnknown("a.1", "Its check says that it happened."), ToolOutput("a.1", ok=True))
+    await journal.commit()
+    assert await deaths(stored) == 0
 
 
 async def test_many_appends_in_a_row_keep_the_deaths_until_one_is_progress(stored: Stored) -> None:

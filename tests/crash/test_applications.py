@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure import Goal, Perdure, flow
+from perdure import Goal, Happened, Perdure, flow
 from tests import children
 from tests.app.serving import until
 from tests.crash.flows import STEPS, counting, note
@@ -110,3 +110,40 @@ async def test_a_start_is_durable_or_not_there_wherever_the_process_dies(point: 
         assert (await handle.result(timeout_s=60)).value == "a"
         assert len(await p.goals.list()) == 1
     assert noted(folder) == {f"a-{number}": ".\n" for number in range(STEPS)}
+
+
+CHARGES = 5
+
+
+@flow
+async def charging(goal: Goal, folder: str) -> list[str]:
+    """Charge several times; the process dies after each charge, before its record."""
+    return [await goal.options(check=was_charged).step(charge, folder, number) for number in range(CHARGES)]
+
+
+def charge(folder: str, number: int) -> str:
+    note(folder, f"charge-{number}")
+    os.kill(os.getpid(), signal.SIGKILL)
+    return f"receipt {number}"
+
+
+def was_charged(folder: str, number: int) -> Happened[str] | bool:
+    return Happened(f"receipt {number}") if Path(folder, f"charge-{number}").exists() else False
+
+
+async def recover_charges(home: Path, url: str, folder: str) -> None:
+    async with Perdure.open(home, database_url=url, app=APP, recover=True) as p:
+        await p.goals.options(key="k").start(charging, folder)
+        await asyncio.Event().wait()
+
+
+async def test_a_goal_whose_checks_find_an_outcome_after_each_kill_is_not_put_on_hold(tmp_path: Path) -> None:
+    home, folder, url = tmp_path / "home", tmp_path / "work", str(tmp_path / "perdure.db")
+    folder.mkdir()
+    for _ in range(CHARGES):
+        child = children.start(recover_charges, home, url, str(folder))
+        assert children.end_of(child) == -signal.SIGKILL
+    async with Perdure.open(home, database_url=url, app=APP, recover=True) as p:
+        result = await (await p.goals.handle(key="k")).result(timeout_s=60)
+    assert result.value == [f"receipt {number}" for number in range(CHARGES)]
+    assert noted(folder) == {f"charge-{number}": ".\n" for number in range(CHARGES)}

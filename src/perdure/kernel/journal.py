@@ -180,10 +180,8 @@ class Journal:
         """Call a listener for every later event, after it is durable."""
         self._listeners.append(listener)
 
-    def record(self, *bodies: Body, is_decision: bool = False, is_recovery: bool = False) -> None:
+    def record(self, *bodies: Body, is_decision: bool = False) -> None:
         """Apply events to the state; the next commit makes them durable. `is_decision` counts an iteration.
-
-        Events of recovery are not progress of the goal: see Summary.deaths.
 
         Raises: Invalid when a body cannot be stored; it is not recorded then.
         """
@@ -199,7 +197,7 @@ class Journal:
             )
             apply(self.state, event, body)
             self._pending.append(event)
-            if not is_recovery and _is_progress(body):
+            if _is_progress(body):
                 self._deaths = 0
         self.is_due_if_left = self.is_due_if_left or len(self.state.settled) > settled_before
 
@@ -273,7 +271,11 @@ class Journal:
 
 
 def _is_progress(body: Body) -> bool:
-    """Return whether an event is progress, after which deaths of workers are counted from zero."""
+    """Return whether an event is progress, after which deaths of workers are counted from zero.
+
+    The outcome that a check finds at a resume is progress: the goal never runs that call again. That a call is run
+    again is not.
+    """
     match body:
         case Decision(by=by) | Message(by=by):
             return by == "person"

@@ -47,7 +47,7 @@ async def recover(
         call = state.call
         if isinstance(call, ToolCall) and state.runs:
             context = CallContext(journal.goal_id, call, workdir, environment(call))
-            journal.record(*await _recover_call(tool_for(call, tools), context), is_recovery=True)
+            journal.record(*await _recover_call(tool_for(call, tools), context))
 
 
 async def give_up(journal: Journal, tools: Mapping[str, Tool]) -> None:
@@ -63,10 +63,10 @@ async def give_up(journal: Journal, tools: Mapping[str, Tool]) -> None:
                 if call.tool in tools:
                     await tools[call.tool].reap(journal.goal_id, call.call_id)
             except Conflict as error:
-                journal.record(OutcomeUnknown(call.call_id, f"{_WHY}. {error.detail}"), is_recovery=True)
+                journal.record(OutcomeUnknown(call.call_id, f"{_WHY}. {error.detail}"))
                 continue
             if call.effect == "once":
-                journal.record(OutcomeUnknown(call.call_id, f"{_WHY}."), is_recovery=True)
+                journal.record(OutcomeUnknown(call.call_id, f"{_WHY}."))
 
 
 async def settle_once(tool: Tool, context: CallContext, why: str, not_happened: Sequence[Body]) -> list[Body]:
