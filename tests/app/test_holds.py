@@ -147,6 +147,13 @@ async def test_a_cancel_that_waited_for_the_worker_ends_a_goal_that_would_be_hel
     assert (ran.outcome, (await p.goals.find(goal_id)).status) == ("ended", "cancelled")
 
 
+async def test_a_goal_whose_worker_died_while_it_slept_says_that_no_step_was_running(p: Perdure) -> None:
+    goal_id = await left_by_dead_worker(p, Wait("nap.1", "nap", until="2999-01-01T00:00:00+00:00"), plan=NAP)
+    await p.goals.resume_run(goal_id, AUTOMATIC)
+    why = "On hold: its worker died 3 times in a row while it ran; no step was running at the last death."
+    assert (await p.goals.find(goal_id)).wire()["detail"] == why
+
+
 async def test_a_timer_of_a_goal_on_hold_does_not_wake_it(p: Perdure) -> None:
     goal_id = await left_by_dead_worker(p, CALL, Wait("nap.1", "nap", until=PAST), plan=NAP)
     await p.goals.resume_run(goal_id, AUTOMATIC)

@@ -280,10 +280,13 @@ def test_a_limit_of_a_goal_of_a_script_is_raised_by_a_call_in_the_script() -> No
     assert "`await p.goals.resume('g', limits=Limits(iterations=2))` in the script" in found.why
 
 
-def test_a_goal_on_hold_says_why() -> None:
-    [found] = after(state_of(call("a"), Hold("crash_loop", 3, ("a",))))
+@pytest.mark.parametrize(
+    ("steps", "where"), [(("a",), "the last in a."), ((), "the last while no step was running.")], ids=["step", "none"]
+)
+def test_a_goal_on_hold_says_why(steps: tuple[str, ...], where: str) -> None:
+    [found] = after(state_of(call("a"), Hold("crash_loop", 3, steps)))
     assert found.command == "perdure goal resume g"
-    assert "3 workers in a row died in a." in found.why
+    assert f"3 workers in a row died, {where}" in found.why
 
 
 def test_an_interrupted_goal_is_resumed_unless_the_server_does_it() -> None:

@@ -273,8 +273,10 @@ def _how_script_finds(goal: Summary) -> str:
 def _why_held(goal: Summary, state: GoalState | None) -> str:
     hold = state.hold if state is not None else None
     deaths = goal.deaths if hold is None else hold.deaths
-    steps = f" in {', '.join(hold.steps)}" if hold is not None and hold.steps else ""
-    return f"It is on hold: {deaths} workers in a row died{steps}. Resume it when the cause is fixed."
+    where = ""
+    if hold is not None:
+        where = f", the last in {', '.join(hold.steps)}" if hold.steps else ", the last while no step was running"
+    return f"It is on hold: {deaths} workers in a row died{where}. Resume it when the cause is fixed."
 
 
 def _wake(goal: Summary, state: GoalState | None, now_us: int) -> NextCommand:

@@ -32,5 +32,5 @@ def release(state: GoalState, by: str = "person") -> Sequence[Released]:
 
 def describe_hold(hold: Hold) -> str:
     """Describe why a goal is on hold."""
-    where = f"; last in step {', '.join(hold.steps)}" if hold.steps else ""
+    where = f"; last in step {', '.join(hold.steps)}" if hold.steps else "; no step was running at the last death"
     return f"On hold: its worker died {hold.deaths} times in a row while it ran{where}."
