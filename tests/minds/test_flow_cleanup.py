@@ -277,39 +277,43 @@ async def test_a_cancel_with_now_ends_the_goal_without_cleanup(payload: dict[str
     EFFECTS.clear()
     state = await life(undoes, is_live=is_live, payload=payload).ended()
     assert state.termination is not None
-    assert (state.termination.reason, state.termination.detail) == ("cancelled", payload.get("reason"))
+    skipped = "without the cleanup of its flow"
+    detail = f"{payload['reason']} ({skipped})" if "reason" in payload else skipped
+    assert (state.termination.reason, state.termination.detail) == ("cancelled", detail)
     assert state.cancel is None
     assert EFFECTS == ["reserve"]
 
 
-async def test_a_second_cancel_ends_the_cleanup() -> None:
+async def test_a_cancel_with_now_ends_the_cleanup() -> None:
     one = await hanging_in_cleanup()
-    await one.cancel(key="cancel-2", reason="hurry")
+    await one.cancel(key="cancel-2", reason="hurry", now=True)
     state = await one.run_to_end()
     assert state.termination is not None
-    assert (state.termination.reason, state.termination.detail) == ("cancelled", "no longer wanted (hurry)")
+    detail = "no longer wanted (hurry) (without the rest of its cleanup)"
+    assert (state.termination.reason, state.termination.detail) == ("cancelled", detail)
     assert endings(state)["/forever#1"] == "cancelled"
 
 
-async def test_a_cancel_that_the_parent_repeats_does_not_end_the_cleanup() -> None:
+@pytest.mark.parametrize("by", ["parent", "person"])
+async def test_a_cancel_that_is_repeated_does_not_end_the_cleanup(by: str) -> None:
     EFFECTS.clear()
     one = life(undoes, is_live=False)
     await one.begin()
-    await one.cancel(by="parent")
-    await one.cancel(key="cancel-2", by="parent")
+    await one.cancel(by=by)
+    await one.cancel(key="cancel-2", by=by)
     state = await one.world.settle()
     assert is_cleaning_up(state)
-    await one.cancel(key="cancel-3", by="parent")
+    await one.cancel(key="cancel-3", by=by)
     ran = await one.world.resume()
     assert ran.state.status == "cancelled"
     assert EFFECTS == ["reserve", "undo r1"]
 
 
-async def test_a_second_cancel_of_an_interrupted_goal_ends_it_without_its_code() -> None:
+async def test_a_cancel_with_now_of_an_interrupted_goal_ends_it_without_its_code() -> None:
     one = life(undoes, is_live=False)
     await one.begin()
     await one.cancel()
-    await one.cancel(key="cancel-2")
+    await one.cancel(key="cancel-2", now=True)
     state = await one.world.settle()
     assert state.status == "cancelled"
 

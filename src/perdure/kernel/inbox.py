@@ -8,7 +8,7 @@ from typing import get_args
 from perdure.errors import Damaged
 from perdure.kernel.calls.cancellation import cut_off_call
 from perdure.kernel.calls.children import Children, open_children, outcome_of
-from perdure.kernel.calls.cleanup import PARENT, cancelled_by
+from perdure.kernel.calls.cleanup import cancelled_by
 from perdure.kernel.calls.decisions import elapsed, events_of
 from perdure.kernel.deciding.interruption import interrupted
 from perdure.kernel.events import (
@@ -183,8 +183,6 @@ async def drain(journal: Journal, inbox: Inbox, tools: Mapping[str, Tool], child
 
 
 def _will_end(rows: Sequence[InboxRow], state: GoalState) -> bool:
-    """Return whether a cancel among the rows ends the goal: the second of two does, unless a parent repeats it."""
-    cancels = [row for row in rows if row.kind == "cancel"]
-    bodies = [body for row in cancels for body in _bodies_of(row, state, is_running=False)]
-    is_ended_by_second = any(row.payload.get("by") != PARENT for row in cancels[1:])
-    return is_ended_by_second or any(isinstance(body, Termination) for body in bodies)
+    """Return whether a cancel among the rows ends the goal."""
+    cancels = (row for row in rows if row.kind == "cancel")
+    return any(isinstance(body, Termination) for row in cancels for body in _bodies_of(row, state, is_running=False))

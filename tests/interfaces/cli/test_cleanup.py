@@ -1,11 +1,16 @@
 """`perdure goal cancel` of goals whose flow cleans up."""
 
+import asyncio
+import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from perdure import GoalWaiting, Perdure
+from perdure.app.goals.updates import posts
+from perdure.minds.flow import registry
 from tests.interfaces.cli.terminal import Terminal
 
 FLOWS = """
@@ -68,3 +73,61 @@ def test_several_goals_clean_up(perdure: Terminal, module: Path) -> None:
     assert perdure("goal", "cancel", "--all", "--yes", "--reason", "withdrawn") == 0
     assert perdure.out == "1 goal cancelled.\n"
     assert (module / "effects.txt").read_text() == "book\nundo\n"
+
+
+def parked_by_application(module: Path) -> str:
+    """Park a goal of an application, which then ends; return its id."""
+
+    async def park() -> str:
+        async with Perdure.open(app="shop") as p:
+            with pytest.raises(GoalWaiting) as waiting:
+                await p.goals.run(importlib.import_module("bookings").booking)
+            return waiting.value.id
+
+    sys.path.insert(0, str(module))
+    goal = asyncio.run(park())
+    sys.path.remove(str(module))
+    sys.modules.pop("bookings")
+    registry._FLOWS.pop("bookings:booking", None)
+    return goal
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not wait for the worker of an application that does not run."""
+    monkeypatch.setattr(posts, "_CLAIM_WAIT_S", 0.0)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_the_cleanup_of_an_application_that_does_not_run_is_run_here(perdure: Terminal, module: Path) -> None:
+    goal = parked_by_application(module)
+    assert perdure("goal", "cancel", goal, "--reason", "withdrawn") == 0
+    assert perdure.out == f"{goal} is cancelled.\n"
+    assert (module / "effects.txt").read_text() == "book\nundo\n"
+    assert perdure.json("goal", "show", goal)["queue"] == "app.shop"
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_cancel_that_is_repeated_without_the_code_skips_nothing_and_says_what_runs_the_cleanup(
+    perdure: Terminal, module: Path
+) -> None:
+    goal = parked_by_application(module)
+    code = (module / "bookings.py").rename(module / "gone.py")
+    for _ in range(2):
+        assert perdure("goal", "cancel", goal) == 1
+        assert "Start the application 'shop', or resume it where the code of its flow is available." in perdure.out
+        assert f"perdure goal resume {goal}" in perdure.out
+    assert perdure.json("goal", "show", goal)["status"] == "interrupted"
+    code.rename(module / "bookings.py")
+    assert perdure("goal", "resume", goal) == 130
+    assert (module / "effects.txt").read_text() == "book\nundo\n"
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_goal_whose_cleanup_was_skipped_says_so(perdure: Terminal, module: Path) -> None:
+    goal = parked_by_application(module)
+    (module / "bookings.py").rename(module / "gone.py")
+    assert perdure("goal", "cancel", goal, "--reason", "withdrawn") == 1
+    assert perdure("goal", "cancel", goal, "--now") == 0
+    assert perdure("goal", "show", goal) == 0
+    assert "withdrawn (without the cleanup of its flow)" in perdure.out

@@ -16,7 +16,7 @@ from perdure.app.goals.options import GoalOptions
 from perdure.app.goals.runs import GoalRuns
 from perdure.app.goals.updates.deletion import GoalDeletion
 from perdure.app.goals.updates.forks import GoalForks, fork_request
-from perdure.app.goals.updates.posts import CANCEL_WAIT_S, Posts, cancel_payload, clean_up
+from perdure.app.goals.updates.posts import CANCEL_WAIT_S, Posts, cancel_payload, clean_up, cleans_up_in
 from perdure.app.goals.updates.retries import GoalRetries
 from perdure.app.goals.updates.skipped_values import require_fitting_value
 from perdure.app.home.system import SystemIds
@@ -257,7 +257,8 @@ class Goals(GoalRuns):
         """Cancel a goal and return it; the worker that runs it ends its running steps.
 
         A flow with `@flow(cleanup=True)` cleans up first: if no worker of a queue does that, it runs in this process if
-        its code is available and `is_cleaned_up_here`. A second cancel, or one with `now`, ends the goal at once.
+        its code is available and `is_cleaned_up_here`. A cancel with `now` ends the goal at once; repeating a cancel
+        without it does not skip the cleanup.
 
         If the goal has not ended after `wait_s` seconds, its `note` says why.
 
@@ -271,9 +272,10 @@ class Goals(GoalRuns):
         if not (await self.views_of([goal]))[0].is_running:
             await self._require_unchanged(goal)
         posted = await self._posts.post(goal.goal_id, "cancel", payload, key=validate.key(key))
-        is_ours = is_cleaned_up_here and posted.summary.queue == self._queue == "cli"
-        cleaned_up = await clean_up(posted, self.resume_run) if is_ours else None
-        ended = cleaned_up or await self._posts.wait_for_end(posted, wait_s)
+        is_here = is_cleaned_up_here and cleans_up_in(self._queue, posted.summary.queue)
+        seen = await self._posts.wait_for_claim(posted) if is_here else posted
+        cleaned_up = await clean_up(seen, self.resume_run) if is_here else None
+        ended = cleaned_up or await self._posts.wait_for_end(seen, wait_s)
         return replace(ended, is_news=posted.is_news)
 
     async def wait_for_end(self, goal_id: str, wait_s: float = CANCEL_WAIT_S) -> GoalView:

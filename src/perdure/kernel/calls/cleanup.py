@@ -17,17 +17,19 @@ GRACE_S = 60.0
 def cancelled_by(state: GoalState, payload: Mapping[str, Any], *, is_running: bool) -> list[Body]:
     """Return the events that a posted cancel becomes: the start of a cleanup, or the end of the goal.
 
-    The second cancel of a goal ends it, and so does one with `now`. A parent that was resumed after a kill cancels its
-    children again: that changes nothing about a cleanup. A goal without any call, which no worker runs, has nothing to
-    clean up. A cancel releases a goal from hold, because a person wants its cleanup to run.
+    A cancel with `now` ends the goal without its cleanup. Any other repeated cancel changes nothing about a cleanup,
+    which may undo effects: a person repeats the command, and a parent that was resumed after a kill cancels its
+    children again. A goal without any call, which no worker runs, has nothing to clean up. A cancel releases a goal
+    from hold, because a person wants its cleanup to run.
     """
-    reason, by = payload.get("reason"), payload.get("by", "person")
-    if is_cleaning_up(state) and by == PARENT and not payload.get("now"):
+    reason, by, is_now = payload.get("reason"), payload.get("by", "person"), bool(payload.get("now"))
+    if is_cleaning_up(state) and not is_now:
         return []
     has_cleanup = state.begun.mind.cleanup and (is_running or state.calls)
-    if not has_cleanup or state.cancel is not None or payload.get("now"):
+    if not has_cleanup or is_now:
         error = ToolError(BY_PARENT, "The parent cancelled it.") if by == PARENT else None
-        return [Termination("cancelled", _detail(state, reason), error=error)]
+        skipped = _skipped(state) if has_cleanup else None
+        return [Termination("cancelled", _joined(_detail(state, reason), skipped), error=error)]
     released: Sequence[Released] = release(state)
     return [*released, Cancel(by, reason)]
 
@@ -99,7 +101,14 @@ def overdue(state: GoalState, grace_s: float) -> Termination:
 
 def _detail(state: GoalState, how: str | None) -> str | None:
     """Describe why a goal was cancelled and how its cleanup ended."""
-    reason = None if state.cancel is None else state.cancel.reason
-    if reason is None or how is None:
-        return reason or how
-    return f"{reason} ({how})"
+    return _joined(None if state.cancel is None else state.cancel.reason, how)
+
+
+def _joined(reason: str | None, how: str | None) -> str | None:
+    return reason or how if reason is None or how is None else f"{reason} ({how})"
+
+
+def _skipped(state: GoalState) -> str:
+    """Describe the cleanup that a cancel with `now` skips."""
+    has_begun = state.cancel is not None and state.head.seq > state.cancel_seq
+    return "without the rest of its cleanup" if has_begun else "without the cleanup of its flow"

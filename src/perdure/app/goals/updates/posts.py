@@ -20,6 +20,8 @@ _SETTLE_TIMEOUT_S = 2.0
 """The time for which recording a post is retried while a run in this process is unwinding."""
 _SETTLE_INTERVAL_S = 0.05
 CLEANING_UP = "It is cancelled and ends after the cleanup of its flow."
+_CLAIM_WAIT_S = 3.0
+"""The time that a cancel waits for a worker of an application to begin the cleanup; a live one needs half a second."""
 _RECHECK_S = 0.25
 """The interval of checks whether the worker of a cancelled goal is alive."""
 _CANCEL_PENDING = "A cancel is pending: running steps of the goal have not ended yet."
@@ -88,6 +90,19 @@ class Posts:
             raise
         return replace(await self._settle(goal_id), is_news=is_news)
 
+    async def wait_for_claim(self, goal: GoalView) -> GoalView:
+        """Wait a short time until a worker runs a cancelled goal that has to clean up, and return the goal.
+
+        Nothing runs an interrupted goal of the command line.
+        """
+        wait_s = 0.0 if goal.summary.queue == "cli" else _CLAIM_WAIT_S
+        deadline_s = self._clock.boottime_s() + wait_s
+        async with self._feed.subscribe(goal.id) as changes:
+            while _needs_worker(goal) and self._clock.boottime_s() < deadline_s:
+                await changes.wait(_RECHECK_S)
+                goal = await self._find(goal.id)
+        return goal
+
     async def wait_for_end(self, goal: GoalView, wait_s: float) -> GoalView:
         """Wait up to `wait_s` seconds for the end of a cancelled goal; a goal of a dead worker is ended here."""
         if not goal.is_final:
@@ -101,7 +116,7 @@ class Posts:
             while not goal.is_final:
                 is_applied = not any(row.kind == "cancel" for row in await self._inbox.inbox(goal.id))
                 if self._clock.boottime_s() > deadline_s:
-                    return replace(goal, note=CLEANING_UP if is_applied else _CANCEL_PENDING)
+                    return replace(goal, note=_why_not_ended(goal, is_applied=is_applied))
                 self._runner.process.check_inbox(goal.id)
                 await changes.wait(_RECHECK_S)
                 goal = await self._find(goal.id)
@@ -143,15 +158,43 @@ async def clean_up(goal: GoalView, resume: Callable[[str], Awaitable[RunResult]]
     None if there is nothing to run here. A goal whose code is not available, or was changed, stays cancelled and
     interrupted; its `note` says why.
     """
-    if goal.is_final or goal.is_running or goal.status != "interrupted":
+    if not _needs_worker(goal):
         return None
     try:
         result = await resume(goal.id)
     except Owned:
         return None  # a worker has claimed it meanwhile, and runs the cleanup
     except PerdureError as error:
-        return replace(goal, note=f"{CLEANING_UP} That is not possible here: {error.detail}")
+        detail = error.detail.rstrip(".")
+        return replace(goal, note=f"{CLEANING_UP} That is not possible here: {detail}. {_run_elsewhere(goal)}")
     return replace(
         GoalView.of_state(result.state, queue=result.queue, start_key=result.start_key),
         termination=result.state.termination,
     )
+
+
+def cleans_up_in(queue: str, goal_queue: str) -> bool:
+    """Return whether a process of a queue may run the cleanup of a goal that no worker runs.
+
+    A goal of an application stays in its queue meanwhile.
+    """
+    return goal_queue == queue or (queue == "cli" and goal_queue.startswith("app."))
+
+
+def _needs_worker(goal: GoalView) -> bool:
+    return goal.status == "interrupted" and not goal.is_running
+
+
+def _why_not_ended(goal: GoalView, *, is_applied: bool) -> str:
+    """Return why a cancelled goal has not ended, and what runs its cleanup if no worker does."""
+    if not is_applied:
+        return _CANCEL_PENDING
+    return f"{CLEANING_UP} No worker runs it. {_run_elsewhere(goal)}" if _needs_worker(goal) else CLEANING_UP
+
+
+def _run_elsewhere(goal: GoalView) -> str:
+    """Return a sentence that names what runs the cleanup of a cancelled goal; its `next` has the commands."""
+    queue = goal.summary.queue
+    starts = "`perdure serve`" if queue == "server" else f"the application {queue.removeprefix('app.')!r}"
+    start = "" if queue == "cli" else f"Start {starts}, or "
+    return f"{start}{'resume' if start else 'Resume'} it where the code of its flow is available."

@@ -211,8 +211,7 @@ async def cancel_goal(goal_id: GoalId, served: Served, once: Called, body: Cance
     """Cancel a goal, and return it.
 
     Running steps are ended first, which takes up to about eight seconds. If the goal still runs after that, `detail`
-    reports that the cancel is pending. A flow with `cleanup` cleans up before the goal ends; a second cancel, or `now`,
-    ends it at once.
+    reports that the cancel is pending. A flow with `cleanup` cleans up before the goal ends; `now` ends it at once.
     """
     wanted = body or CancelBody()
     goal = await served.p.goals.get(goal_id)

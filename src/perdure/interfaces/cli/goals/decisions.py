@@ -78,7 +78,7 @@ async def cancel(  # noqa: PLR0913 (each is an option of the command)
     """Cancel a goal, or all goals that match the filters, and wait until each has ended.
 
     The worker of a goal ends its running steps. A flow with cleanup first runs its `finally` blocks, in this process
-    if no worker runs the goal; a second cancel, or --now, ends it at once. Several goals need a confirmation.
+    if no worker runs the goal; --now ends it without them. Several goals need a confirmation.
     """
     if selects_several(goal, filters, is_all=all_) or goal is None:
         return await change_many(options, cancel_verb(reason, now=now), filters, yes=yes)
@@ -86,9 +86,11 @@ async def cancel(  # noqa: PLR0913 (each is an option of the command)
         found = await goals.reader.get(goal)
         with _in_folder_of(options, found), redirect_prints(is_needed=options.json):
             seen = await goals.steering.cancel(found.id, reason=reason, now=now)
+        following = [] if seen.is_final or seen.is_running else next_lines(options, await goals.reader.look_into(seen))
     if seen.is_final and seen.status != "cancelled":
         raise Conflict(f"{seen.id} ended before it could be cancelled: {seen.status}.")
-    return CommandResult(seen.wire(), [f"{seen.id} is cancelled." if seen.is_final else _pending_note(seen)])
+    said = f"{seen.id} is cancelled." if seen.is_final else _pending_note(seen)
+    return CommandResult(seen.wire(), [said, *following], exit_code=int(bool(following)))
 
 
 def _pending_note(goal: GoalView) -> str:
