@@ -232,7 +232,7 @@ class GoalFailed(PerdureError):
         *,
         recorded_at: datetime | None = None,
     ) -> None:
-        super().__init__(detail or f"It ended with the reason {reason}.")
+        super().__init__(detail or _ended_by(reason))
         self.id = id
         self.reason = reason
         self.traceback = traceback
@@ -262,7 +262,12 @@ class GoalCancelled(GoalFailed):
     exit_code = 130
 
     def __str__(self) -> str:
-        return "\n".join([f"{self.id} was cancelled{self._recorded}.", *_suggested(self.next)])
+        why = "." if self.detail == _ended_by(self.reason) else f": {self.detail}"
+        return "\n".join([f"{self.id} was cancelled{self._recorded}{why}", *_suggested(self.next)])
+
+
+def _ended_by(reason: str) -> str:
+    return f"It ended with the reason {reason}."
 
 
 def _suggested(commands: Sequence[SuggestedCommand]) -> list[str]:

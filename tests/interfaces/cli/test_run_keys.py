@@ -103,7 +103,7 @@ STARTS = {
         ("plan", ["--plan", "shorter.yaml"], "and is missing now"),
         ("flow", ["--flow", "keyed_flows:other", "--args", '["a"]'], "the flow keyed_flows:noting, and not keyed_flo"),
         ("flow", ["--flow", "keyed_flows:noting", "--args", '["b"]'], "and not ['b']"),
-        ("flow", ["--flow", "keyed_flows:noting", "--args", f'["{LONG}b"]'], "which has the arguments ['xxx"),
+        ("flow", ["--flow", "keyed_flows:noting", "--args", f'["{LONG}b"]'], "xb']. Use another key"),
     ],
 )
 def test_a_key_that_started_something_else_is_refused_and_the_difference_said(

@@ -84,7 +84,7 @@ def next_commands(
         case "failed":
             return (_retry(goal),) if known is None else tuple(_after_failure(goal, known, children))
         case "cancelled":
-            return (_after_cancel(goal, known, children),)
+            return tuple(_after_cancel(goal, known, children))
         case _:
             return tuple(_unfinished(goal, known, is_running=is_running, now_us=now_us))
 
@@ -381,12 +381,18 @@ def _after_failure(goal: Summary, state: GoalState, children: ChildEffects | Non
         yield _run_script(goal, state, "Then run the goal.")
 
 
-def _after_cancel(goal: Summary, state: GoalState | None, children: ChildEffects | None) -> NextCommand:
-    """Return a fork before the first step that the cancel interrupted, else after the last step."""
+def _after_cancel(goal: Summary, state: GoalState | None, children: ChildEffects | None) -> Iterator[NextCommand]:
+    """Yield a fork before the first step that the cancel interrupted, else after the last step.
+
+    Nothing follows a goal that has cleaned up: a fork would not undo the steps of its cleanup.
+    """
     if state is None:
-        return _show(goal, "Show its steps. A cancelled goal continues only as a fork.")
-    if cleaned := cleanup_steps(state):
-        return _show(goal, f"Its cleanup began {', '.join(cleaned)}. A fork would not undo that.")
+        yield _show(goal, "Show its steps. A cancelled goal continues only as a fork.")
+    elif not cleanup_steps(state):
+        yield _fork_of_cancelled(state, children)
+
+
+def _fork_of_cancelled(state: GoalState, children: ChildEffects | None) -> NextCommand:
     if state.cancel is not None and not _cut_off(state):
         command = _perdure("goal", "fork", state.goal_id, "--at", str(state.cancel_seq - 1))
         return NextCommand(command, "Continue as a new goal from where it was cancelled.")

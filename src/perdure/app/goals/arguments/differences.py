@@ -31,7 +31,8 @@ def difference_of_tasks(begun: GoalBegun, text: str, mind: MindSpec, bot: str | 
         return f"which has another plan: {_first_other_line(was.plan or '', now.plan or '')}"
     difference = _difference_of_models(begun.bot, was, bot, now) if now.kind == "model" else None
     if difference is None and begun.text != text:
-        return f"which is {_shown(begun.text)}, and not {_shown(text)}"
+        then, new = _shown_beside(begun.text, text)
+        return f"which is {then}, and not {new}"
     if difference is None and was != now:
         return "which is run by a shell, and not without one" if was.shell else "which is run without a shell"
     return difference
@@ -74,7 +75,8 @@ def _difference_of_flows(was: MindSpec, now: MindSpec, *, has_name: bool) -> str
     if not _is_same_flow(was, now, has_name=has_name):
         return f"which is the flow {_flow_shown(was)}, and not {_flow_shown(now)}"
     if was.args != now.args:
-        return f"which has the arguments {_shown(_called_with(was))}, and not {_shown(_called_with(now))}"
+        before, after = _shown_beside(_called_with(was), _called_with(now))
+        return f"which has the arguments {before}, and not {after}"
     return None
 
 
@@ -98,6 +100,24 @@ def _shown(value: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
+def _shown_beside(was: object, now: object) -> tuple[str, str]:
+    """Return two values; if one is too long, both are cut to the place where they differ."""
+    texts = repr(was), repr(now)
+    if max(map(len, texts)) <= _SHOWN:
+        return texts
+    pairs = enumerate(zip_longest(*texts))
+    differs_at = next((place for place, (one, other) in pairs if one != other), 0)
+    begin = max(0, differs_at - _SHOWN // 2)
+    return _cut(texts[0], begin), _cut(texts[1], begin)
+
+
+def _cut(text: str, begin: int) -> str:
+    """Return a part of a text, with marks where it is cut."""
+    end = begin + _SHOWN
+    before, after = "…" if begin else "", "…" if end < len(text) else ""
+    return f"{before}{text[begin:end]}{after}"
+
+
 def _called_with(mind: MindSpec) -> object:
     arguments = mind.args or {}
     return arguments.get("kwargs") or arguments.get("args")
@@ -106,5 +126,7 @@ def _called_with(mind: MindSpec) -> object:
 def _first_other_line(was: str, new: str) -> str:
     """Describe the first line in which two texts differ."""
     line, (old_line, new_line) = _first_other(was.split("\n"), new.split("\n"))
-    then, now = ("missing" if text is None else _shown(text) for text in (old_line, new_line))
+    then, now = _shown_beside(old_line, new_line)
+    if old_line is None or new_line is None:
+        then, now = ("missing" if text is None else _shown(text) for text in (old_line, new_line))
     return f"line {line} was {then}, and is {now} now"
