@@ -255,6 +255,24 @@ def test_a_question_beside_one_that_has_timed_out_is_answered() -> None:
     assert found == ["perdure goal answer g b.1 ANSWER --resume", "perdure goal resume g"]
 
 
+@pytest.mark.parametrize(
+    ("from_now_s", "command", "words"),
+    [
+        (60, "perdure goal watch g", "Follow it: the application 'shop' (or `perdure goal resume --due`) resumes it."),
+        (
+            -60,
+            "perdure goal resume g",
+            "is overdue. Resume it here, or start the application 'shop', which resumes it.",
+        ),
+    ],
+    ids=["asleep", "overdue"],
+)
+def test_a_sleeping_goal_of_an_application_names_what_resumes_it(from_now_s: int, command: str, words: str) -> None:
+    state = state_of(Wait("a.1", "a", until=iso(NOW_US + from_now_s * 1_000_000)))
+    [found] = after(state, queue="app.shop")
+    assert (found.command, found.why.endswith(words)) == (command, True)
+
+
 @pytest.mark.parametrize(("from_now_s", "words"), [(60, "It sleeps until"), (-60, "is overdue")])
 def test_a_timer_says_until_when_and_whether_it_is_overdue(from_now_s: int, words: str) -> None:
     state = state_of(Wait("a.1", "a", until=iso(NOW_US + from_now_s * 1_000_000)))

@@ -322,16 +322,18 @@ async def test_arguments_that_were_not_recorded_make_a_step_failure(world: World
     def odd() -> None:
         raise ValueError(object())
 
-    seen: list[type] = []
+    seen: list[Exception] = []
 
     async def catches(goal: Goal) -> None:
         try:
             await goal.step(odd)
         except Exception as error:  # noqa: BLE001 (any)
-            seen.append(type(error))
+            seen.append(error)
 
     await run(world, catches)
-    assert seen == [StepFailed]
+    assert [type(error) for error in seen] == [StepFailed]
+    [note] = seen[0].__notes__
+    assert note.startswith("It is raised as StepFailed, because the arguments of ValueError are not plain JSON")
 
 
 async def test_a_goal_ends_by_the_error_of_its_step_and_by_its_own_otherwise(world: World) -> None:

@@ -286,8 +286,11 @@ def _wake(goal: Summary, state: GoalState | None, now_us: int) -> NextCommand:
     missed = {} if state is None else missed_deadlines(state, now_us)
     if missed:
         slept = " ".join(f"{said}." for said in dict.fromkeys(map(timed_out, missed.values())))
+    app = goal.queue.removeprefix("app.")
+    if app != goal.queue and is_overdue:  # then no process of the application runs
+        return _resume(goal, state, f"{slept} Resume it here, or start the application {app!r}, which resumes it.")
     if goal.queue != "cli":
-        owner = "the server" if goal.queue == "server" else "its application"
+        owner = "the server" if goal.queue == "server" else f"the application {app!r} (or `perdure goal resume --due`)"
         return NextCommand(_perdure("goal", "watch", goal.goal_id), f"{slept} Follow it: {owner} resumes it.")
     return _resume(goal, state, f"{slept} Resume it{'' if is_overdue else ' then'}.")
 

@@ -35,6 +35,8 @@ async def require_fitting_value(contexts: RunContexts, state: GoalState, chosen:
         or state.begun.mind.kind != "flow"
     ):
         return
+    if chosen.value is None and call.returns is not None:  # recorded with the call: true without its code, too
+        raise _value_is_missing(call.step, call.returns)
     try:
         fn = await _function_of(contexts, state, call.step)
     except (TimeoutError, PerdureError) as error:
@@ -42,6 +44,11 @@ async def require_fitting_value(contexts: RunContexts, state: GoalState, chosen:
         return
     if fn is not None:
         _require_fitting(fn, call.step, chosen.value)
+
+
+def _value_is_missing(step: str, returns: str) -> Invalid:
+    needed = f"{step} returns a result that is not null, of type {returns}"
+    return Invalid(f"{needed}: give it as JSON (--value). Nothing was recorded.")
 
 
 def _require_fitting(fn: Callable[..., Any], step: str, value: Any) -> None:
@@ -52,8 +59,7 @@ def _require_fitting(fn: Callable[..., Any], step: str, value: Any) -> None:
 
     returns = needed_result(fn)
     if value is None and returns is not None:
-        needed = f"{step} returns a result that is not null, of type {returns}"
-        raise Invalid(f"{needed}: give it as JSON (--value). Nothing was recorded.")
+        raise _value_is_missing(step, returns)
     try:
         require_result(fn, value)
     except ValueError as error:

@@ -65,6 +65,12 @@ def _require_result(fn: Callable[..., Any], value: Any) -> None:
     require_result(fn, value)
 
 
+_NOT_STORED = (
+    "are not plain JSON of at most 4 KiB, so `except` cannot catch it by its class. Pass text, numbers, lists and dicts"
+    " to `super().__init__`."
+)
+
+
 def failure_from(step: str, found: StepStatus) -> BaseException:
     """Return the exception of a failed step for the flow, the same in the first run and in every replay.
 
@@ -80,6 +86,9 @@ def failure_from(step: str, found: StepStatus) -> BaseException:
     tag_with_steps(failed, [step])
     raised = _timeout(error, failed) if _is_timeout(error) else rebuilt(error, failed)
     if raised is None:
+        if error.type is not None and error.args is None:
+            name = error.type.rpartition(":")[2]
+            failed.add_note(f"It is raised as StepFailed, because the arguments of {name} {_NOT_STORED}")
         return failed
     tag_with_steps(raised, [step])
     return raised
