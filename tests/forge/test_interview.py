@@ -9,7 +9,7 @@ from perdure.forge.answers import Back, BuilderAnswer, Confirm, FreeText, Option
 from perdure.forge.assembly.texts import build_pages, user_page
 from perdure.forge.categories import DEFAULTS, guess_purpose
 from perdure.forge.config import BuilderConfig
-from perdure.forge.interview.finish import preview
+from perdure.forge.interview.finish import preview, shown_turn
 from perdure.forge.interview.interview import apply_answer, start_interview, start_reconfiguration
 from perdure.forge.questions.names import proposed_names
 from perdure.forge.questions.purposes import PURPOSE_QUESTIONS
@@ -441,7 +441,41 @@ def test_several_rules_can_be_chosen_and_ones_own_beside_them() -> None:
 def test_back_within_a_part_asks_that_part_again() -> None:
     state = apply_answer(begun("I want a coding assistant"), FIRST)
     again = apply_answer(state, Back(back=BuilderPhase.BASICS))
-    assert again == begun("I want a coding assistant")
+    assert [each.answer for each in again.earlier] == [each.answer for each in state.conversation]
+    assert without_earlier(again) == begun("I want a coding assistant")
+
+
+def without_earlier(state: BuilderState) -> BuilderState:
+    return state.model_copy(update={"earlier": ()})
+
+
+def test_back_keeps_each_answer_until_the_question_is_answered_again() -> None:
+    end = run(begun("I want a coding assistant"))[-1]
+    state = apply_answer(end, Back(back=BuilderPhase.BASICS))
+    while isinstance(turn := shown_turn(state), AskQuestion):
+        given = next(each for each in end.conversation if each.slot == state.pending_slot)
+        assert turn.earlier is not None
+        assert turn.earlier.answer == given.answer
+        at = [number for number, each in enumerate(turn.options) if each.id in turn.earlier.option_ids]
+        state = apply_answer(state, OptionIndexes(option_indexes=at) if at else FreeText(free_text=given.answer))
+    assert state == end
+
+
+def test_an_earlier_answer_that_is_not_offered_any_more_is_not_shown() -> None:
+    target = target_of("I want a coding assistant")
+    state = apply_answer(start_reconfiguration("t", "", HERE, target), FreeText(free_text="purpose, name"))
+    while state.pending_slot != "name":
+        state = apply_answer(
+            state, FreeText(free_text="a tutor for physics") if state.pending_slot == "wish" else FIRST
+        )
+    named = apply_answer(state, OptionIndex(option_index=1))
+    again = apply_answer(named, Back(back=BuilderPhase.BASICS))
+    again = apply_answer(again, FreeText(free_text="purpose, name"))
+    while again.pending_slot != "name":
+        again = apply_answer(again, FreeText(free_text="a cook") if again.pending_slot == "wish" else FIRST)
+    turn = shown_turn(again)
+    assert isinstance(turn, AskQuestion)
+    assert turn.earlier is None
 
 
 def test_no_to_the_end_goes_back_to_the_skills() -> None:
@@ -649,7 +683,7 @@ def test_any_way_through_reaches_only_what_a_clean_replay_reaches(
             state = apply_answer(read_state(before), answer)
         except Invalid:
             assert read_state(before).text() == before
-    assert replayed(state) == state
+    assert replayed(state) == without_earlier(state)
 
 
 def reconfigured(request: str, description: str = "a friendly coding assistant called Ada") -> BuilderState:

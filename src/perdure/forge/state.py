@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from perdure.errors import Damaged
 from perdure.forge.config import BuilderConfig, PartialConfig
-from perdure.forge.turns import BuilderTurn, Wire
+from perdure.forge.turns import AskQuestion, BuilderTurn, EarlierAnswer, Wire
 from perdure.forge.vocabulary import BotPurpose, BuilderMode, BuilderPhase, EngineName, PurposeCategory
 
 KEEP = "keep"
@@ -88,6 +88,8 @@ class BuilderState(Wire):
     clarifications: tuple[str, ...] = ()
     purpose_category: str = PurposeCategory.CUSTOM
     conversation: tuple[Exchange, ...] = ()
+    earlier: tuple[Exchange, ...] = ()
+    """Answers to questions that are open again because the person went back; each is shown with its question."""
     config: PartialConfig = Field(default_factory=PartialConfig)
     phase_history: tuple[BuilderPhase, ...] = ()
     pending_turn: BuilderTurn | None = None
@@ -150,6 +152,18 @@ class BuilderState(Wire):
     def answer_to(self, slot: str) -> Exchange | None:
         """Return the exchange of a slot, if it was asked."""
         return next((exchange for exchange in self.conversation if exchange.slot == slot), None)
+
+    def earlier_answer(self, turn: AskQuestion) -> EarlierAnswer | None:
+        """Return the answer that the pending question had before the person went back, if it can be given again."""
+        found = next((exchange for exchange in self.earlier if exchange.slot == self.pending_slot), None)
+        if found is None:
+            return None
+        ids = found.option_ids or ((found.option_id,) if found.option_id else ())
+        if all(each.startswith(MODEL_OPTION) for each in ids):
+            return EarlierAnswer(answer=found.answer)
+        offered = {each.id: each.label for each in turn.options}
+        is_offered = found.answer == ", ".join(offered.get(each, "") for each in ids)
+        return EarlierAnswer(answer=found.answer, option_ids=ids) if is_offered else None
 
     def text(self) -> str:
         """Return the state as a draft stores it."""

@@ -41,6 +41,15 @@ class Preview(Wire):
     phase: BuilderPhase
 
 
+class EarlierAnswer(Wire):
+    """The answer that a question had before the person went back."""
+
+    answer: str
+    """The labels of the chosen options, or the free text."""
+    option_ids: tuple[str, ...] = ()
+    """The ids of the chosen options; empty for free text."""
+
+
 class AskQuestion(Wire):
     """One question, with its options."""
 
@@ -61,6 +70,8 @@ class AskQuestion(Wire):
     """The engine that worded the question and its options."""
     note: str = ""
     """Why the built-in interviewer asks in a session that a model leads; otherwise empty."""
+    earlier: EarlierAnswer | None = None
+    """The answer before the person went back; null if there was none, or it is not offered any more."""
 
 
 class ShowPreview(Wire):

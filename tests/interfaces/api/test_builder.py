@@ -44,7 +44,7 @@ async def test_a_bot_is_made_over_rest(known: httpx.AsyncClient) -> None:
     here = f"{SESSIONS}/{session['session_id']}"
     shown = (await known.get(here)).json()["data"]
     keys = {"session_id", "mode", "phase", "initial_description", "question_count", "revision", "turn"}
-    assert shown.keys() == keys | {"preview", "conversation", "engine"}
+    assert shown.keys() == keys | {"preview", "conversation", "earlier", "engine"}
     assert (shown["conversation"], shown["preview"]) == ([], shown["turn"]["preview"])
     assert shown["turn"] == session["turn"]
     answered = (await known.post(f"{here}/answer", json=FIRST)).json()["data"]
@@ -142,6 +142,28 @@ async def test_a_session_that_is_not_there_is_not_found(known: httpx.AsyncClient
     for name in ("x", str(uuid4()), "%00", "..", "%2e%2e%2f", "a" * 3000):
         assert (await known.get(f"{SESSIONS}/{name}")).status_code in (404, 422), name
         assert (await known.post(f"{SESSIONS}/{name}/answer", json=FIRST)).status_code in (404, 422), name
+
+
+async def test_the_answers_after_a_step_back_are_kept_over_rest_and_the_socket(
+    server: Running, token: str, known: httpx.AsyncClient
+) -> None:
+    session_id = (await begun(known))["session_id"]
+    await said(known, session_id)
+    here = f"{SESSIONS}/{session_id}"
+    before = (await known.get(here)).json()["data"]["conversation"]
+    turn = (await known.post(f"{here}/answer", json={"answer": {"back": "basics"}})).json()["data"]["turn"]
+    shown = (await known.get(here)).json()["data"]
+    assert (shown["conversation"], shown["earlier"], shown["turn"]) == ([], before, turn)
+    async with opened(server, token, f"/ws/builder/{session_id}") as socket:
+        for exchange in before:
+            turn = (await heard(socket))["turn"]
+            assert turn["earlier"]["answer"] == exchange["answer"]
+            ids = [option["id"] for option in turn["options"]]
+            answer = {"option_indexes": [ids.index(each) for each in turn["earlier"]["option_ids"]]}
+            await socket.send(json.dumps({"type": "answer", "answer": answer}))
+        assert (await heard(socket))["turn"]["action"] == "ready_to_assemble"
+    shown = (await known.get(here)).json()["data"]
+    assert (shown["conversation"], shown["earlier"]) == (before, [])
 
 
 async def test_a_chat_drops_and_reconnects_to_the_same_turn_and_rest_sees_the_same(

@@ -78,6 +78,17 @@ def test_resume_continues_where_it_was(perdure: Terminal) -> None:
     assert perdure.out.startswith("Ada is ready: ada, version 1.")
 
 
+def test_a_step_back_keeps_the_answers_of_the_later_questions(perdure: Terminal) -> None:
+    session_id = begun(perdure, *coding()[:-1], {"back": "basics"})
+    assert perdure("draft", "show", session_id) == 0
+    assert "basics, 0 answered, 7 stored from before you went back" in perdure.out
+    assert "  asked again: Which model should answer? ollama:llama3.2\n" in perdure.out
+    assert perdure("new", "--resume", session_id, "--answers", written([said("Eve")]), "--yes") == 0
+    assert perdure.out.startswith("Eve is ready: eve, version 1.")
+    assert "model: ollama:llama3.2" in perdure.out
+    assert perdure.json("bot", "show", "eve")["tone"] == "friendly"
+
+
 def test_a_deleted_draft_is_gone_and_no_person_deletes_by_accident(perdure: Terminal) -> None:
     session_id = begun(perdure)
     assert perdure("draft", "delete", session_id) == 4

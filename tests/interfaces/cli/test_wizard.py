@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from tests.interfaces.cli.interviews import FIRST, WISH, begun, coding, forged, said, written
+from tests.interfaces.cli.interviews import FIRST, MODEL, WISH, begun, coding, forged, said, written
 from tests.interfaces.cli.on_terminal import CTRL_C, CTRL_D, DOWN, ENTER, LEFT, UP, Start
 from tests.interfaces.cli.terminal import Terminal
 
@@ -189,6 +189,27 @@ def test_back_after_a_resume_shows_the_answers_that_were_given(start: Start, per
     program.until("? What should it be called? Ada")
     program.press(ENTER)
     assert "» Python" in program.until("Whatever the project uses")
+
+
+def test_answers_after_a_step_back_survive_ctrl_c_and_a_resume(start: Start, perdure: Terminal) -> None:
+    session_id = begun(perdure, *coding()[:-1])
+    program = start("new", "--resume", session_id)
+    program.until("Build it?")
+    program.press(DOWN, DOWN, ENTER)  # ← Basics
+    assert "» Other…" in program.until("← Back")
+    program.press(CTRL_C)
+    assert program.end()[0] == 130
+    program = start("new", "--resume")
+    program.until("» Other…")
+    program.press(ENTER)
+    program.until("? What should it be called? Ada")
+    program.press(ENTER)
+    for asked in ("Whatever the project uses", "Explain code", "» Friendly", "must it keep to?", "Which model"):
+        program.until(asked)
+        program.press(ENTER)
+    program.until(f"? Which model should answer? (Other: provider:name) {MODEL}")
+    program.press(CTRL_C)
+    program.end()
 
 
 def test_back_at_the_first_question_changes_the_description(start: Start, perdure: Terminal) -> None:

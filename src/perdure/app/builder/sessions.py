@@ -1,13 +1,13 @@
 """Views and ids of sessions of Forge."""
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from perdure.errors import Conflict, Damaged, NotFound, Over
 from perdure.forge.drafts import damaged
-from perdure.forge.interview.finish import preview, with_preview
+from perdure.forge.interview.finish import preview, shown_turn
 from perdure.forge.ports import BuilderMode, BuilderPhase
 from perdure.forge.state import BuilderState, Exchange
 from perdure.forge.turns import BuilderTurn, Preview
@@ -36,6 +36,8 @@ class SessionView:
     """The engine that leads the interview."""
     conversation: tuple[Exchange, ...] = ()
     """The questions and answers so far."""
+    earlier: tuple[Exchange, ...] = ()
+    """The answers to questions that are open again because the person went back."""
 
     def turn_wire(self) -> "wire.Turn":
         """Return the one JSON form of the pending turn."""
@@ -60,7 +62,8 @@ class SessionView:
             "revision": self.revision,
             "engine": self.engine,
             "preview": cast("wire.Preview", self.preview.model_dump(mode="json")),
-            "conversation": [cast("wire.Said", each.model_dump(mode="json")) for each in self.conversation],
+            "conversation": _wire_of(self.conversation),
+            "earlier": _wire_of(self.earlier),
         }
 
 
@@ -111,7 +114,12 @@ def session_view(state: BuilderState, revision: int) -> SessionView:
         initial_description=state.initial_description,
         question_count=state.question_count,
         revision=revision,
-        turn=with_preview(state),
+        turn=shown_turn(state),
         engine=state.engine,
         conversation=state.conversation,
+        earlier=state.earlier,
     )
+
+
+def _wire_of(exchanges: Sequence[Exchange]) -> "list[wire.Said]":
+    return [cast("wire.Said", each.model_dump(mode="json")) for each in exchanges]

@@ -66,12 +66,17 @@ def preview(state: BuilderState) -> Preview:
     )
 
 
-def with_preview(state: BuilderState) -> BuilderTurn:
-    """Return the pending turn with a preview; turns in drafts of earlier versions have none.
+def shown_turn(state: BuilderState) -> BuilderTurn:
+    """Return the pending turn with the earlier answer to it, if any, and with a preview.
+
+    Turns in drafts of earlier versions have no preview.
 
     Raises: Damaged when no turn is pending.
     """
-    match state.pending_turn:
+    turn = state.pending_turn
+    if isinstance(turn, AskQuestion) and (earlier := state.earlier_answer(turn)):
+        turn = turn.model_copy(update={"earlier": earlier})
+    match turn:
         case AskQuestion(preview=None) | ReadyToAssemble(preview=None) as turn:
             return turn.model_copy(update={"preview": preview(state)})
         case None:

@@ -178,7 +178,11 @@ def _record_answer(
         option_ids=option_ids,
     )
     config = with_fields(state.config, fields)
-    update: dict[str, object] = {"config": config, "conversation": (*state.conversation, exchange)}
+    update: dict[str, object] = {
+        "config": config,
+        "conversation": (*state.conversation, exchange),
+        "earlier": tuple(each for each in state.earlier if each.slot != slot.name),
+    }
     if config.category is not None:
         update["purpose_category"] = config.category
     after = state.model_copy(update=update)
@@ -296,7 +300,7 @@ def _go_back(state: BuilderState, phase: BuilderPhase | None) -> BuilderState:
 
 
 def _clear_from(state: BuilderState, phase: BuilderPhase) -> BuilderState:
-    """Clear the fields and the answers of a phase and of all later ones."""
+    """Clear the fields of a phase and of all later ones; their answers become the earlier answers."""
     cleared_slots = [slot for slot in SLOTS if not slot.phase.is_before(phase)]
     empty = PartialConfig()
     config = with_fields(state.config, {name: getattr(empty, name) for slot in cleared_slots for name in slot.fields})
@@ -304,5 +308,14 @@ def _clear_from(state: BuilderState, phase: BuilderPhase) -> BuilderState:
     category = config.category or (state.target.config["category"] if state.target else PurposeCategory.CUSTOM)
     cleared = {slot.name for slot in cleared_slots}
     stated = tuple(name for name in state.stated if name not in cleared)
-    update = {"config": config, "conversation": kept, "purpose_category": str(category), "stated": stated}
+    left = tuple(exchange for exchange in state.conversation if exchange not in kept)
+    left_slots = {exchange.slot for exchange in left}
+    earlier = (*left, *(exchange for exchange in state.earlier if exchange.slot not in left_slots))
+    update = {
+        "config": config,
+        "conversation": kept,
+        "earlier": earlier,
+        "purpose_category": str(category),
+        "stated": stated,
+    }
     return state.model_copy(update=update)

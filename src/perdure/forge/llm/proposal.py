@@ -135,8 +135,8 @@ def apply_proposal(state: BuilderState, proposal: Proposal) -> BuilderState:
 
 def _set_stated(state: BuilderState, stated: Stated) -> BuilderState:
     slot = next((slot for slot in open_slots(state) if slot.name == stated.slot), None)
-    if slot is None:
-        return state  # stated twice, or closed by what was stated before
+    if slot is None or any(each.slot == slot.name for each in state.earlier):
+        return state  # stated twice, or closed by what was stated before; an earlier answer is asked again
     try:
         return set_stated(state, slot, slot.read(state, text_of(FreeText(free_text=stated.value))))
     except Invalid as error:

@@ -37,6 +37,13 @@ class Preview(TypedDict):
     phase: str
 
 
+class EarlierAnswer(TypedDict):
+    """The answer that a question had before the person went back; `option_ids` is empty for free text."""
+
+    answer: str
+    option_ids: list[str]
+
+
 class Turn(TypedDict):
     """A turn of the builder: a question or a preview. The present keys depend on `action`."""
 
@@ -54,6 +61,7 @@ class Turn(TypedDict):
     message: NotRequired[str]
     engine: NotRequired[EngineName]
     note: NotRequired[str]
+    earlier: NotRequired[EarlierAnswer | None]
 
 
 _TURN = DescribedBy("perdure.app.wire.resources.unions:Turn")
@@ -85,7 +93,10 @@ class NewSession(TypedDict):
 
 
 class Session(NewSession):
-    """A session with its pending turn, the bot as configured so far, and the earlier questions and answers."""
+    """A session with its pending turn, the bot as configured so far, and the questions and answers so far.
+
+    `earlier` has the answers to questions that are open again because the person went back.
+    """
 
     phase: BuilderPhase
     initial_description: str
@@ -94,6 +105,7 @@ class Session(NewSession):
     engine: EngineName
     preview: Annotated[Preview, _PREVIEW]
     conversation: list[Said]
+    earlier: list[Said]
 
 
 class SessionProgress(TypedDict):

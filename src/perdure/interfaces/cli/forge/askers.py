@@ -77,7 +77,7 @@ class Pending:
 
 
 class DefaultAnswers:
-    """Answers with the suggested option, or with the first one, and confirms everything."""
+    """Answers as before the person went back, else with the suggested or first option, and confirms everything."""
 
     async def ask_description(self) -> str:
         """See Asker.ask_description."""
@@ -86,8 +86,10 @@ class DefaultAnswers:
     async def answer(self, session: SessionView) -> Any:
         """See Asker.answer."""
         match session.turn:
-            case AskQuestion() as turn:
+            case AskQuestion(earlier=None) as turn:
                 return {"option_index": default_option(turn)}
+            case AskQuestion() as turn:
+                return _repeat_earlier(turn)
             case Clarify():
                 return {"free_text": session.initial_description}
             case _:
@@ -153,6 +155,28 @@ def default_option(turn: AskQuestion) -> int:
     """Return the index of the suggested option, or else of the first one."""
     ids = [option.id for option in turn.options]
     return ids.index(turn.suggestion.option_id) if turn.suggestion else 0
+
+
+def description_prompt(session: SessionView) -> str:
+    """Return the question for another description of the bot; it says what that discards."""
+    question = "What should your bot do?"
+    return f"{question} (Another description discards your answers.)" if session.earlier else question
+
+
+def earlier_text(turn: AskQuestion) -> str | None:
+    """Return the answer that a question had before the person went back; labels are one a line."""
+    if turn.earlier is None or not turn.earlier.option_ids:
+        return None if turn.earlier is None else turn.earlier.answer
+    labels = {option.id: option.label for option in turn.options}
+    return "\n".join(labels[each] for each in turn.earlier.option_ids if each in labels)
+
+
+def _repeat_earlier(turn: AskQuestion) -> Any:
+    """Return the answer that a question had before the person went back, in its wire form."""
+    if turn.earlier is None or not turn.earlier.option_ids:
+        return {"free_text": turn.earlier.answer if turn.earlier else ""}
+    indexes = [at for at, option in enumerate(turn.options) if option.id in turn.earlier.option_ids]
+    return {"option_indexes": indexes} if turn.multiple else {"option_index": indexes[0]}
 
 
 def read_typed(turn: AskQuestion, text: str) -> Any:

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from perdure.app.builder.sessions import SessionView
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import CommandResult, Table
 from perdure.interfaces.cli.confirm import require_confirmation
@@ -49,13 +50,20 @@ async def show(options: Options, *, draft: SeenDraft) -> CommandResult:
         session = await builder.interviews.get(await builder.drafts.find(draft))
     parts = [
         f"{session.initial_description}",
-        f"{session.phase}, {session.question_count} answered, revision {session.revision}",
+        f"{session.phase}, {_progress(session)}, revision {session.revision}",
         *(f"  {each.question_text} {each.answer}" for each in session.conversation),
+        *(f"  asked again: {each.question_text} {each.answer}" for each in session.earlier),
         f"Pending question: {pending_text(session)}",
         *(f"  {each}" for each in describe_options(session)),
         f"Resume: {exact(options, 'new', '--resume', session.session_id)}",
     ]
     return CommandResult(session.wire(), parts)
+
+
+def _progress(session: SessionView) -> str:
+    """Return the number of answered questions, and of answers that are confirmed again after a step back."""
+    answered = f"{session.question_count} answered"
+    return f"{answered}, {len(session.earlier)} stored from before you went back" if session.earlier else answered
 
 
 async def resume(options: Options, *, draft: Draft, answers: Answers = None, yes: Yes = False) -> CommandResult:

@@ -10,7 +10,16 @@ from perdure.app.builder.sessions import SessionView
 from perdure.app.builder.values import AskQuestion, Clarify, ReadyToAssemble, ShowPreview, explain_turn, is_help
 from perdure.app.builder.vocabulary import BuilderMode
 from perdure.errors import PerdureError
-from perdure.interfaces.cli.forge.askers import Pending, Restart, back_answer, default_option, print_text, read_typed
+from perdure.interfaces.cli.forge.askers import (
+    Pending,
+    Restart,
+    back_answer,
+    default_option,
+    description_prompt,
+    earlier_text,
+    print_text,
+    read_typed,
+)
 from perdure.interfaces.cli.forge.layout import config_rows, preview_rows
 from perdure.interfaces.cli.forge.multiple_choice import read_stored_answer
 from perdure.interfaces.cli.output.terminal import wrapped_for
@@ -64,6 +73,9 @@ class Numbered:
         """Print the answers of a resumed session, once."""
         if not self._has_shown_recap and session.conversation:
             print_text("Answered so far:", *(f"  {each.question_text} {each.answer}" for each in session.conversation))
+        if not self._has_shown_recap and session.earlier:
+            asked_again = (f"  {each.question_text} {each.answer}" for each in session.earlier)
+            print_text("Asked again, with your answer as the default:", *asked_again)
         self._has_shown_recap = True
         self._previous |= {each.question: each.answer for each in session.conversation}
 
@@ -72,7 +84,7 @@ class Numbered:
             self._phase = turn.phase_label
             print_text("", self._phase)
         first = default_option(turn)
-        previous = self._previous.get(turn.question)
+        previous = self._previous.get(turn.question, earlier_text(turn))
         print_text(turn.question, *([f"  (your answer was: {previous})"] if previous else []))
         for number, option in enumerate(turn.options):
             hint = f" (suggested: {turn.suggestion.reason})" if turn.suggestion and number == first else ""
@@ -98,7 +110,7 @@ class Numbered:
         if session.mode is not BuilderMode.BOT:
             print_text("This is the first question.")
             return None
-        text = await read_line(f"What should your bot do? [{session.initial_description}]")
+        text = await read_line(f"{description_prompt(session)} [{session.initial_description}]")
         return Restart(text or session.initial_description)
 
 

@@ -28,6 +28,8 @@ from perdure.interfaces.cli.forge.askers import (
     Restart,
     back_answer,
     default_option,
+    description_prompt,
+    earlier_text,
     label_of_answer,
     read_typed,
 )
@@ -61,6 +63,8 @@ class Wizard:
         match session.turn:
             case AskQuestion() as turn:
                 self._show_phase(turn.phase_label)
+                if (earlier := earlier_text(turn)) is not None:
+                    self._previous.setdefault(turn.question, earlier)
                 return await self._ask(session, turn)
             case Clarify(message=message):
                 return {"free_text": await self._ask_text(message)}
@@ -98,6 +102,8 @@ class Wizard:
             self._console.print(Text(f"Resuming: {one_line(session.initial_description[:200])}", style="dim"))
             for each in session.conversation:
                 self._print_exchange(each.question, each.answer)
+            for each in session.earlier:
+                self._print_exchange(each.question, f"{each.answer} (asked again)", mark="·")
         self._has_shown_recap = True
         self._previous |= {each.question: each.answer for each in session.conversation}
 
@@ -120,7 +126,7 @@ class Wizard:
         if session.mode is not BuilderMode.BOT:
             self._console.print(Text("This is the first question.", style="yellow"))
             return None
-        question = "What should your bot do?"
+        question = description_prompt(session)
         text = await self._text(question, session.initial_description)
         self._print_exchange(question, text or session.initial_description)
         return Restart(text or session.initial_description)

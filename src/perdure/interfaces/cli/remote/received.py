@@ -76,6 +76,7 @@ def read_session(session: "wire.Session") -> ReceivedSession:
         turn=turn,
         preview=read_as(Preview, session["preview"]),
         conversation=tuple(read_as(Exchange, said) for said in session["conversation"]),
+        earlier=tuple(read_as(Exchange, said) for said in session.get("earlier", ())),  # an older server sends none
         received=session,
     )
 
