@@ -239,7 +239,7 @@ async def test_a_model_that_does_not_answer_changes_nothing() -> None:
     failure = ModelFailed("unreachable", "It is not there.", model=MODEL, provider="scripted")
     model.script[:] = [failure, proposal("coding.style", "How?")]
     before = state.text()
-    with pytest.raises(Unavailable, match="--engine builtin"):
+    with pytest.raises(Unavailable, match="`builtin` asks without a model"):
         await engine.next_turn(state, OptionIndex(option_index=0))
     assert state.text() == before
     assert (await engine.next_turn(state, OptionIndex(option_index=0))).question_count == 1

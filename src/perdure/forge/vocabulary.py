@@ -4,6 +4,8 @@ from enum import StrEnum
 from typing import Literal
 
 EngineName = Literal["builtin", "model"]
+WITHOUT_MODEL = "The engine `builtin` asks without a model."
+"""Ends the error of a model that leads an interview and does not answer."""
 """What leads an interview: the built-in interviewer, or a model."""
 
 

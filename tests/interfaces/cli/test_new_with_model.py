@@ -48,7 +48,24 @@ def test_a_model_that_fails_at_the_start_is_exit_8_and_names_the_way_out(
     assert run(["new", WISH, "--yes"]) == 8
     said = capsys.readouterr().err
     assert "perdure model login openai" in said
-    assert "perdure new --engine builtin" in said
+    assert f"new '{WISH}' --yes --engine builtin" in " ".join(said.split())
+
+
+def test_a_model_that_fails_names_the_command_that_continues_the_draft_or_changes_the_bot(
+    model_server: ModelServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model_server.script.add(proposes("What will it do most?", "Review"), ScriptedAnswer(status=401, message="bad key"))
+    assert run(["new", WISH, "--yes"]) == 8
+    said = " ".join(capsys.readouterr().err.split())
+    assert run(["draft", "list", "--json"]) == 0
+    [draft] = json.loads(capsys.readouterr().out)["drafts"]
+    assert f"new --resume {draft['session_id']} --engine builtin" in said
+    assert run(["new", "--resume", draft["session_id"], "--yes", "--engine", "builtin", "--json"]) == 0
+    slug = json.loads(capsys.readouterr().out)["result"]["bot_slug"]
+    model_server.script.add(ScriptedAnswer(status=401, message="bad key"))
+    assert run(["new", "--reconfigure", slug, "call it Eve", "--yes"]) == 8
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"new --reconfigure {slug} 'call it Eve' --yes --engine builtin" in said
 
 
 def test_an_interview_that_a_model_began_is_finished_without_one(

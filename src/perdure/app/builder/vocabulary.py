@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from perdure.forge.vocabulary import BotPurpose, BuilderMode, BuilderPhase, EngineName, PurposeCategory
+from perdure.forge.vocabulary import WITHOUT_MODEL, BotPurpose, BuilderMode, BuilderPhase, EngineName, PurposeCategory
 
 if TYPE_CHECKING:
     from perdure.app.wire.resources.bots import Bot, BotSummary
 
-__all__ = ["BuilderMode", "BuilderPhase", "EngineName", "PurposeCategory", "purpose_title"]
+__all__ = ["WITHOUT_MODEL", "BuilderMode", "BuilderPhase", "EngineName", "PurposeCategory", "purpose_title"]
 
 
 def purpose_title(bot: "Bot | BotSummary") -> str:

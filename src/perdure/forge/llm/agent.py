@@ -11,7 +11,7 @@ from perdure.forge.llm.proposal import apply_proposal, open_slots, read_proposal
 from perdure.forge.questions.model import MODEL
 from perdure.forge.state import BuilderState, InterviewContext, Target
 from perdure.forge.turns import AskQuestion, Clarify
-from perdure.forge.vocabulary import EngineName
+from perdure.forge.vocabulary import WITHOUT_MODEL, EngineName
 from perdure.minds.model.ports import (
     Delta,
     DeltaReset,
@@ -31,7 +31,6 @@ _LONGEST_ANSWER = 1024
 _LONGEST_SHOWN = 8_000
 """Maximum number of characters of an invalid answer that are sent back to the model with the correction."""
 _REPAIRS = 1
-_WITHOUT = "The engine `builtin` asks without a model (`perdure new --engine builtin`)."
 _NOTE = "The model's proposal could not be used, so this question is the built-in one."
 
 
@@ -118,7 +117,7 @@ class LlmBuilderAgent:
         try:
             return await self._client.answer(request, _ignore)
         except ModelFailed as error:
-            raise Unavailable(f"{error.detail} {_WITHOUT}") from error
+            raise Unavailable(f"{error.detail} {WITHOUT_MODEL}") from error
 
 
 def _text(answer: ModelAnswer) -> str:

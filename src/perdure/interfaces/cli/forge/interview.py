@@ -3,12 +3,13 @@
 import asyncio
 import contextlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
 from perdure.app.builder.sessions import SessionView
 from perdure.app.builder.values import Confirm, ReadyToAssemble, read_answer
-from perdure.app.builder.vocabulary import BuilderMode, EngineName
+from perdure.app.builder.vocabulary import WITHOUT_MODEL, BuilderMode, EngineName
 from perdure.errors import Conflict, Invalid, Unavailable
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.command_result import CommandResult
@@ -78,9 +79,24 @@ async def run_interview(
         _print_kept(dialogue.resume_command)
         raise
     except Unavailable as error:
-        raise Unavailable(
-            f"{error.detail} All accepted answers are stored. Resume with: {dialogue.resume_command}"
-        ) from error
+        kept = f"{error.detail} All accepted answers are stored. Resume with: {dialogue.resume_command}"
+        is_model = WITHOUT_MODEL in error.detail
+        without = f", or without a model: {dialogue.resume_command} --engine builtin" if is_model else ""
+        raise Unavailable(f"{kept}{without}") from error
+
+
+@contextlib.contextmanager
+def named_way_out(command: str) -> Iterator[None]:
+    """Name the command that repeats a call without a model, when the model does not answer.
+
+    Raises: Unavailable
+    """
+    try:
+        yield
+    except Unavailable as error:
+        if WITHOUT_MODEL not in error.detail:
+            raise
+        raise Unavailable(f"{error.detail} Nothing was stored. Without a model: {command} --engine builtin") from error
 
 
 class _Interview:
@@ -185,11 +201,15 @@ async def find_draft_id(builder: BuilderPorts, draft: str | None) -> str:
     return newest[0].wire()["session_id"]
 
 
-async def start_interview(builder: BuilderPorts, asker: Asker, engine: str | None = None) -> SessionView:
+async def start_interview(
+    options: Options, builder: BuilderPorts, asker: Asker, engine: str | None = None
+) -> SessionView:
     """Ask for a description until one is accepted, and start a session with it."""
     while True:
         try:
-            return await builder.interviews.start(await asker.ask_description(), engine=engine)
+            description = await asker.ask_description()
+            with named_way_out(exact(options, "new", description)):
+                return await builder.interviews.start(description, engine=engine)
         except Invalid as error:
             asker.show_error(error)
 

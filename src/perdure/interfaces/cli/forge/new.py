@@ -9,6 +9,7 @@ from perdure.errors import Invalid
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import CommandResult
 from perdure.interfaces.cli.remote.opened import builder_of
+from perdure.interfaces.cli.shell_hints import exact
 
 Description = Annotated[
     str | None,
@@ -57,6 +58,7 @@ async def new(  # noqa: PLR0913 (each is an option of the command)
     from perdure.interfaces.cli.forge.interview import (
         asker_for,
         find_draft_id,
+        named_way_out,
         require_engine,
         run_interview,
         start_interview,
@@ -66,13 +68,19 @@ async def new(  # noqa: PLR0913 (each is an option of the command)
     if resume and reconfigure is not None:
         raise Invalid("Use --resume or --reconfigure, not both.")
     asker = asker_for(options, answers, is_content=yes)
+    how = [*([] if answers is None else ["--answers", str(answers)]), *(["--yes"] if yes else [])]
     async with builder_of(options) as builder:
         if resume:
             session = await builder.drafts.resume(await find_draft_id(builder, description))
         elif reconfigure is not None:
-            session = await builder.interviews.reconfigure(reconfigure, description=description or "", engine=engine)
+            words = [] if description is None else [description]
+            with named_way_out(exact(options, "new", "--reconfigure", reconfigure, *words, *how)):
+                session = await builder.interviews.reconfigure(
+                    reconfigure, description=description or "", engine=engine
+                )
         elif description is not None:
-            session = await builder.interviews.start(description, engine=engine)
+            with named_way_out(exact(options, "new", description, *how)):
+                session = await builder.interviews.start(description, engine=engine)
         else:
-            session = await start_interview(builder, asker, engine)
+            session = await start_interview(options, builder, asker, engine)
         return await run_interview(options, builder, session, asker, engine)
