@@ -61,6 +61,8 @@ class InterviewContext(Wire):
     """What an interview knows about its home. It is part of the draft, so that a resumed session asks the same."""
 
     models: tuple[str, ...] = ()
+    default_model: str | None = None
+    """The default model when the interview began, if one was configured."""
     past: tuple[PastChoice, ...] = ()
     """Newest first."""
     skills: tuple[tuple[str, str], ...] = ()

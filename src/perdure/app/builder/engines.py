@@ -33,6 +33,14 @@ class Engines:
         self._client = client
         self._model: BuilderEngine | None = None
 
+    @property
+    def default_model(self) -> str | None:
+        """The default model, if one is configured."""
+        try:
+            return choose_model(self._defaults).text
+        except (NoModel, Invalid):
+            return None  # an invalid name is reported when the model is asked
+
     def choose(self, name: str | None) -> BuilderEngine:
         """Return the engine of a new interview: the wanted one, else the model if one is configured.
 

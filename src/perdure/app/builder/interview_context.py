@@ -92,16 +92,26 @@ class InterviewContextReader:
     """Reads the context of interviews from a home: its models, its skills and its past choices."""
 
     def __init__(
-        self, choices: BuilderMemoryStore, bots: BotStore, skills: Skills, environment: Mapping[str, str]
+        self,
+        choices: BuilderMemoryStore,
+        bots: BotStore,
+        skills: Skills,
+        environment: Mapping[str, str],
+        default_model: str | None = None,
     ) -> None:
         self._choices = choices
         self._bots = bots
         self._skills = skills
         self._environment = environment
+        self._default_model = default_model
 
     async def read(self) -> InterviewContext:
         """Return the context of a new interview."""
-        return InterviewContext(models=detected_models(self._environment), skills=await self.known_skills())
+        return InterviewContext(
+            models=detected_models(self._environment),
+            default_model=self._default_model,
+            skills=await self.known_skills(),
+        )
 
     async def known_skills(self) -> tuple[tuple[str, str], ...]:
         """Return the names and descriptions of all skills."""

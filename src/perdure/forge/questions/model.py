@@ -21,13 +21,19 @@ def _model_question(state: BuilderState) -> Question:
     options = [
         *(option(name, name, "found on this machine") for name in here),
         *(option(name, name, "used by an earlier bot; not found on this machine") for name in dict.fromkeys(past)),
-        option(BUILT_IN, BUILT_IN, "without a model: runs commands, plans and flows; needs no key and no network"),
+        option(BUILT_IN, BUILT_IN, _builtin_reason(state.context.default_model)),
     ]
     return Question(
         "Which model should answer? (Other: provider:name)",
         options,
         suggest_most_chosen(state, lambda past: past.model, "uses", str),
     )
+
+
+def _builtin_reason(default: str | None) -> str:
+    if default is None:
+        return "the default model, as soon as you connect one: perdure model login"
+    return f"the default model, which is now {default}"
 
 
 def _read_model(_state: BuilderState, text: str) -> Fields:
@@ -101,7 +107,7 @@ MODEL = Slot(
     ask=_model_question,
     choose=lambda _state, chosen: {"model": chosen},
     read=_read_model,
-    help="The model answers for the bot. builtin needs none: the bot then runs commands, plans and flows only.",
+    help="The model answers for the bot. With builtin, that is the default model, whichever is configured at the time.",
 )
 VARIETY = Slot(
     "variety",
