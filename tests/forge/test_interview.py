@@ -593,6 +593,39 @@ def test_a_bot_can_be_made_for_something_else() -> None:
     assert (config.name, config.skills, config.model_settings) == (was.name, was.skills, was.model_settings)
 
 
+def test_the_question_what_changes_takes_options_and_own_words_together() -> None:
+    state = start_reconfiguration("t", "", HERE, target_of("I want a coding assistant"))
+    state = apply_answer(state, FreeText(free_text="What it is for\nnever mention prices, names or dates"))
+    asked = [each for each in run(state) if isinstance(each.pending_turn, AskQuestion)]
+    assert [each.pending_slot for each in asked][-1] == "boundaries"
+    turn = asked[-1].pending_turn
+    assert isinstance(turn, AskQuestion)
+    assert turn.options[0].label == "Never mention prices, names or dates."
+    assert asked[0].pending_slot == "wish"
+
+
+def test_words_that_name_no_part_of_a_bot_are_rejected_with_the_options_of_the_screen() -> None:
+    state = start_reconfiguration("t", "", HERE, target_of("I want a coding assistant"))
+    with pytest.raises(Invalid) as caught:
+        apply_answer(state, FreeText(free_text="Its rules\nsomething blue"))
+    assert caught.value.detail.startswith('"something blue" names no part of the bot. Choose one of "What it is for",')
+
+
+@pytest.mark.parametrize(
+    ("default", "reason"),
+    [
+        (None, "the default model, as soon as you connect one: perdure model login"),
+        ("openai:gpt-4.1", "the default model, which is now openai:gpt-4.1"),
+    ],
+)
+def test_builtin_is_explained_as_the_default_model(default: str | None, reason: str) -> None:
+    context = HERE.model_copy(update={"default_model": default})
+    state = start_interview("t", "I want a coding assistant", context)
+    [turn] = [each.pending_turn for each in run(state) if each.pending_slot == "model"]
+    assert isinstance(turn, AskQuestion)
+    assert [each.description for each in turn.options if each.id == "builtin"] == [reason]
+
+
 def test_a_focus_can_be_changed_and_takes_the_place_of_the_old_one() -> None:
     target = target_of("I want a coding assistant")
     config = BuilderConfig.model_validate(target.config)

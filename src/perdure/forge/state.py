@@ -133,6 +133,14 @@ class BuilderState(Wire):
         return self.target is not None and self.initial_description != f"Change {self.target.slug}"
 
     @property
+    def request(self) -> str:
+        """What the person asked to change, when the interview began and in answer to its first question."""
+        changes = self.answer_to("changes")
+        is_typed = changes is not None and changes.option_id is None and not changes.option_ids
+        typed = (changes.answer,) if changes is not None and is_typed else ()
+        return "\n".join([*([self.initial_description] if self.has_request else []), *typed])
+
+    @property
     def purpose(self) -> BotPurpose:
         """The purpose of the bot; drafts of earlier versions have a category only."""
         if self.config.purpose is not None:

@@ -129,7 +129,7 @@ def _suggest_purpose_or_name(state: BuilderState, slot: Slot, options: Sequence[
 
 def requested_changes(state: BuilderState, slot: Slot) -> dict[str, Any]:
     """Return the fields of a question that a change request names, unless the bot has those values already."""
-    requested = requested_fields(state.initial_description) if state.has_request else {}
+    requested = requested_fields(state.request)
     fields = {name: requested[name] for name in slot.fields if name in requested}
     current = present_fields(state)
     if "boundaries" in fields:

@@ -28,6 +28,7 @@ _PARTS: tuple[tuple[Option, str], ...] = (
     (option("skills", "Its skills", "what it can do beyond talking"), "skill skills"),
 )
 NOTHING = option("nothing", "Nothing", "keep all of it")
+_BY_LABEL = {name: part.id for part, _ in _PARTS for name in (part.id, part.label.casefold())}
 _SLOTS: dict[str, tuple[str, ...]] = {
     "purpose": ("wish", "purpose"),
     "settings": ("variety", "length"),
@@ -43,20 +44,37 @@ def _changes_from_description(state: BuilderState) -> Fields:
     """Return the parts that the words of a change request name."""
     if not state.has_request:
         return {}
-    requested = requested_fields(state.initial_description)
-    unrecognised = [part for part in parts_of(state.initial_description) if not is_recognised(part)]
-    words_left = {word for part in unrecognised for word in words_of(part)}
-    parts = tuple(part.id for part, words in _PARTS if part.id in requested or words_left & set(words.split()))
+    found = _parts_in(state.initial_description)
+    parts = tuple(part.id for part, _ in _PARTS if part.id in found)
     return {"changes": parts} if parts else {}
 
 
+def _parts_in(request: str) -> set[str]:
+    """Return the parts of a bot that the words of a request name."""
+    requested = requested_fields(request)
+    unrecognised = [part for part in parts_of(request) if not is_recognised(part)]
+    words_left = {word for part in unrecognised for word in words_of(part)}
+    return {part.id for part, words in _PARTS if part.id in requested or words_left & set(words.split())}
+
+
 def _read_changes(_state: BuilderState, text: str) -> Fields:
-    labels = [part.strip().casefold() for part in re.split(r"[,;\n]", text) if part.strip()]
-    names = {part.id: part.id for part, _ in _PARTS} | {part.label.casefold(): part.id for part, _ in _PARTS}
-    parts = tuple(names[each] for each in labels if each in names)
-    if len(parts) < len(labels) or not parts:
-        raise Invalid(f"{text[:60]!r} cannot be changed. Expected some of: {', '.join(part.id for part, _ in _PARTS)}.")
-    return {"changes": parts}
+    """Return the parts that a text names: by their labels, or in a request such as "never mention prices"."""
+    found: set[str] = set()
+    for line in re.split(r"[;\n]", text):
+        labels = [each.strip().casefold() for each in line.split(",") if each.strip()]
+        is_list = all(each in _BY_LABEL for each in labels)
+        named = {_BY_LABEL[each] for each in labels} if is_list else _parts_in(line)
+        if labels and not named:
+            raise _names_no_part(line)
+        found |= named
+    if not found:
+        raise _names_no_part(text)
+    return {"changes": tuple(part.id for part, _ in _PARTS if part.id in found)}
+
+
+def _names_no_part(text: str) -> Invalid:
+    options = ", ".join(f'"{part.label}"' for part, _ in _PARTS)
+    return Invalid(f'"{text.strip()[:60]}" names no part of the bot. Choose one of {options}.')
 
 
 def _several(_state: BuilderState, chosen: Sequence[str]) -> Fields:

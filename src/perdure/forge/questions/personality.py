@@ -229,11 +229,8 @@ def _read_boundaries(state: BuilderState, text: str) -> Fields:
     """Read one rule per line; a line with the label of an option stands for that option."""
     ids_by_label = {each.label.casefold(): each.id for each in _options_of(state)}
     known_rules = {id_: (rule,) for id_, rule in _rules(state).items()} | {_NONE: (), KEEP: _present_rules(state)}
-    if state.has_request:
-        known_rules[REQUESTED] = (
-            *_present_rules(state),
-            *requested_fields(state.initial_description).get("boundaries", ()),
-        )
+    if requested := requested_fields(state.request).get("boundaries", ()):
+        known_rules[REQUESTED] = (*_present_rules(state), *requested)
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     rules = [rule for line in lines for rule in known_rules.get(ids_by_label.get(line.casefold(), ""), (line,))]
     return {

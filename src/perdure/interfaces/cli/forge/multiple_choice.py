@@ -46,19 +46,25 @@ class MultipleChoice:
         self._select_default()
 
     def choices(self) -> list[Choice]:
-        """Return the list as it is shown now: the options, Done if anything is marked, Other and Back."""
+        """Return the list as it is shown now: the options, own words, Done if anything is marked, Other and Back."""
         offered = [
             Choice(self._label(at), option.description, self._hint(option.id))
             for at, option in enumerate(self._turn.options)
         ]
+        offered += [Choice(f"{_MARKED} {text}", "your own words") for text in self._own]
         done = [Choice("Done", self.summary())] if self._marked or self._own else []
         other = [OTHER] if self._turn.allow_free_text else []
         return [*offered, *done, *other, BACK]
 
     def choose(self, at: int) -> bool:
         """Mark or unmark an option; return whether the answer is complete."""
-        if at >= len(self._turn.options):
+        own_at = at - len(self._turn.options)
+        if own_at >= len(self._own):
             return True
+        if own_at >= 0:
+            del self._own[own_at]
+            self._select_default()
+            return False
         if self._turn.options[at].id in _EXCLUSIVE:
             self._marked, self._own = {at}, []
             return True
@@ -100,4 +106,4 @@ class MultipleChoice:
 
     def _select_default(self) -> None:
         """Preselect Done once something is marked, so that Enter twice answers with one option."""
-        self.at = len(self._turn.options) if self._marked or self._own else 0
+        self.at = len(self._turn.options) + len(self._own) if self._marked or self._own else 0
