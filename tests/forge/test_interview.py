@@ -734,6 +734,8 @@ def reconfigured(request: str, description: str = "a friendly coding assistant c
         ("Call it Kubi", "name", "Kubi"),
         ('rename it to "The Old One"', "name", "The Old One"),
         ("it should never restart my pods", "boundaries", "Never restart the user's pods."),
+        ("never mention prices and write in French", "boundaries", "Never mention prices. Write in French."),
+        ("never swear and use slang", "boundaries", "Never swear and use slang."),
     ],
 )
 def test_what_a_request_names_is_what_is_asked_and_suggested(request_text: str, slot: str, label: str) -> None:

@@ -69,6 +69,18 @@ LINE = PIECE.map(lambda text: " ".join(text.split())).filter(lambda text: bool(t
         ("I am a nurse. I want a dog.", "You help the user. They are a nurse. They want a dog."),
         ("Ich möchte einen Bot, der kocht", "The user asked for this: Ich möchte einen Bot, der kocht."),
         ("timer", "Your task: timer."),
+        (
+            "Plan family dinners, my son is allergic to nuts",
+            "You plan family dinners. Their son is allergic to nuts.",
+        ),
+        (
+            "I run a bakery and want posts, never mention prices",
+            "You help the user. They run a bakery and want posts. Never mention prices.",
+        ),
+        (
+            "Water my plants when I am away, my son is seven",
+            "You water the user's plants when they are away, their son is seven.",
+        ),
     ],
 )
 def test_a_purpose_is_rewritten_in_the_second_person(said: str, read: str) -> None:

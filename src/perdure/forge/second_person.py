@@ -89,12 +89,28 @@ _ENGLISH = frozenset(_ENGLISH_TEXT.split())
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^\W\d_a-z])")
 
 
+_CLAUSE = re.compile(
+    r",\s+(?=never\s|(?:my|our)\s+[\w-]+\s+(?:is|are|has|have)\s|(?:i|we)\s+(?:am|are|have)\s)", re.IGNORECASE
+)
+"""A comma before a whole sentence."""
+
+
+def _with_clauses_apart(text: str) -> str:
+    """Return a text with a full stop before each clause that is a sentence of its own, unless a condition precedes."""
+    first, *more = _CLAUSE.split(text)
+    for clause in more:
+        words = re.findall(r"[\w']+", first.casefold())
+        joint = ", " if set(words) & {*_CONDITIONS, "because", "since"} else ". "
+        first = f"{first}{joint}{clause if joint == ', ' else _capital(clause)}"
+    return first
+
+
 def second_person(description: str) -> str:
     """Return a description as instructions to the bot; text that is not English is quoted."""
     first, *more = [" ".join(line.split()) for line in description.split("\n") if line.split()] or [""]
     if not first:
         return ""
-    sentences = _SENTENCE.split(first)
+    sentences = _SENTENCE.split(_with_clauses_apart(first))
     beginning = _rewrite_first(sentences[0], is_english=_is_english(description))
     text = " ".join([beginning, *map(_rewrite_further, sentences[1:])])
     is_known = "the user" in text

@@ -13,7 +13,15 @@ from typing import Any
 from perdure.forge.categories import words_of
 from perdure.forge.second_person import about_user
 
+_LANGUAGES = (
+    "arabic|bengali|chinese|czech|danish|dutch|english|finnish|french|german|greek|hebrew|hindi|hungarian|indonesian"
+    "|italian|japanese|korean|norwegian|polish|portuguese|romanian|russian|spanish|swahili|swedish|thai|turkish"
+    "|ukrainian|vietnamese"
+)
+_IN_LANGUAGE = rf"(?:write|answer|reply|respond|speak|talk)\s+(?:only\s+)?in\s+(?:{_LANGUAGES})\b"
+"""An instruction about the language; after "never … and" it is not a part of what is forbidden."""
 _PARTS = re.compile(
+    rf",?\s+(?:and|but|then)\s+(?=(?:also\s+|please\s+|always\s+)*{_IN_LANGUAGE})|,\s*(?={_IN_LANGUAGE})|"
     r"[.;!\n]+|,?\s+(?:and|but|then)\s+(?=(?:also\s+|please\s+|then\s+)*(?:it|make|be|call|name|rename|never|always|do|don)\b)"
     r"|,\s*(?=(?:also\s+|please\s+)*(?:it|make|be|call|name|rename|never|always|do not|don['\u2019]t)\b)",
     re.IGNORECASE,
@@ -28,7 +36,8 @@ _NAME = re.compile(
 )
 _RULE = re.compile(
     r"(?:also\s+|please\s+|then\s+|(?:it|the bot)\s+(?:should|must|may|shall|has to|needs to)\s+)*"
-    r"(?P<rule>(?:never|always|do not|don['\u2019]t|not|no longer)\s+\S.*)",
+    r"(?P<rule>(?:never|always|do not|don['\u2019]t|not|no longer)\s+\S.*"
+    rf"|{_IN_LANGUAGE}.*)",
     re.IGNORECASE,
 )
 _TONES_TEXT: dict[str, str] = {
