@@ -358,6 +358,16 @@ async def test_a_rollback_is_a_new_version_and_keeps_hand_edits_beside(home: Hom
         await home.assembler.rollback("ada", 9)
 
 
+async def test_a_rollback_removes_the_text_of_forge_beside_a_clash(home: Home) -> None:
+    await home.build()
+    home.edit("ada/SOUL.md", "- Use exact terms and no decoration.", "- Use my words.")
+    assert (await home.change("ada", tone="formal")).clashes == ("SOUL.md",)
+    assert home.path("ada/SOUL.md.new").exists()
+    await home.assembler.rollback("ada", 1)
+    assert home.path("ada/SOUL.md.old").exists()
+    assert not home.path("ada/SOUL.md.new").exists()
+
+
 async def test_a_rollback_keeps_an_edit_made_between_two_versions_beside(home: Home) -> None:
     await home.build()
     before = home.path("ada/SOUL.md").read_text()
@@ -468,6 +478,8 @@ async def test_every_line_is_explained_by_what_it_came_from(home: Home) -> None:
         "asked: How well do you know programming? Answered: Well"
     )
     assert await line_of(home, "- precise") == "default for bots of this kind"
+    lines = home.path("ada/SOUL.md").read_text().split("\n")
+    assert (await home.assembler.explain("ada", f"SOUL.md:{lines.index('') + 1}")).sentence == "empty line"
     assert await line_of(home, "- Never print secrets") == (
         "asked: Which rules must it keep to? Answered: Never print secrets"
     )

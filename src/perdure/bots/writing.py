@@ -112,7 +112,11 @@ def write_bot(bots_dir: Path, slug: str, update: Update) -> tuple[str, ...]:
         return ()
     with BotFolder.open(folder) as opened:
         written = [_write_file(opened, path, text, update) for path, text in update.files.items()]
-        dropped_paths = [path for path in update.before if path not in update.files and not path.endswith(NEW)]
+        dropped_paths = [
+            path
+            for path in update.before
+            if path not in update.files and (update.replaces_edits or not path.endswith(NEW))
+        ]
         removed = [_remove_unless_edited(opened, path, update) for path in dropped_paths]
     return tuple(name for name in (*written, *removed) if name)
 

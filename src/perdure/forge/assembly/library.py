@@ -42,6 +42,8 @@ class Explanation:
     @property
     def sentence(self) -> str:
         """The source as a sentence for a person."""
+        if not self.text.strip():
+            return "empty line"
         match self.source:
             case None:
                 return "edited by hand"
