@@ -190,13 +190,21 @@ def read_typed(turn: AskQuestion, text: str) -> Any:
         if (chosen := read_number(text, len(turn.options))) is not None:
             return {"option_index": chosen}
         if not _NUMBER.search(turn.question):
-            raise Invalid(f"There is no option {text[:20]}. Type 1 to {len(turn.options)}, or say it in words.")
+            raise Invalid(
+                f"There is no option {text[:20]}. Type 1 to {len(turn.options)}, counted from the top,"
+                " or say it in words."
+            )
     return {"free_text": text}
 
 
 def label_of_answer(turn: AskQuestion, answer: Any, text: str) -> str:
     """Return the label of the chosen option, or the free text."""
     return turn.options[answer["option_index"]].label if "option_index" in answer else text
+
+
+def is_back(text: str) -> bool:
+    """Return whether typed text asks for an earlier question."""
+    return text.strip().casefold() == "back"
 
 
 def back_answer(session: SessionView) -> Any:

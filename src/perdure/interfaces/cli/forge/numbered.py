@@ -17,6 +17,7 @@ from perdure.interfaces.cli.forge.askers import (
     default_option,
     description_prompt,
     earlier_text,
+    is_back,
     print_text,
     read_typed,
 )
@@ -24,8 +25,6 @@ from perdure.interfaces.cli.forge.layout import config_rows, preview_rows
 from perdure.interfaces.cli.forge.multiple_choice import read_stored_answer
 from perdure.interfaces.cli.output.terminal import wrapped_for
 from perdure.interfaces.cli.prompts.plain import read_line, read_number
-
-_BACK = "back"
 
 
 class Numbered:
@@ -96,7 +95,7 @@ class Numbered:
             typed = await read_line(f"{numbers}{own_words}, back or ? [{shown}]:")
             if is_help(typed):
                 print_text(explain_turn(turn))
-            elif typed == _BACK:
+            elif is_back(typed):
                 if (back := await self._back(session)) is not None:
                     return back
             else:
@@ -141,7 +140,7 @@ async def _confirm(question: str, session: SessionView) -> Any:
         typed = (await read_line(f"{question} yes, no, back or ? [yes]:")).lower()
         if is_help(typed):
             print_text(explain_turn(session.turn))
-        if typed == _BACK:
+        if is_back(typed):
             return back_answer(session) or {"confirm": False}
         if typed in ("", "y", "yes", "n", "no"):
             return {"confirm": typed in ("", "y", "yes")}

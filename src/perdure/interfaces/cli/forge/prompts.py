@@ -30,6 +30,7 @@ from perdure.interfaces.cli.forge.askers import (
     default_option,
     description_prompt,
     earlier_text,
+    is_back,
     label_of_answer,
     read_typed,
 )
@@ -119,7 +120,7 @@ class Wizard:
 
     async def _back(self, session: SessionView, turn: AskQuestion) -> Any:
         """Return the answer that leads back; before the first answer, the description can be changed."""
-        self._print_exchange(turn.question, BACK.label)
+        self._print_exchange(turn.question, "Back", mark="←")
         back = back_answer(session)
         if back is not None:
             return back
@@ -148,14 +149,19 @@ class Wizard:
                 return {"option_index": chosen}
             else:
                 at = chosen
-            if text := await self._words(turn, text):
-                return self._parse_typed(turn, text)
+            typed = await self._words(turn, text)
+            if typed is None:
+                at, text = self._initial_choice(turn, choices)
+            elif typed:
+                return self._parse_typed(turn, typed)
 
     def _parse_typed(self, turn: AskQuestion, text: str) -> Any:
-        """Return the answer that typed text means.
+        """Return the answer that typed text means, or BACK.
 
         Raises: Invalid
         """
+        if is_back(text):
+            return BACK
         self._remember(turn.question, text)
         answer = read_typed(turn, text)
         self._remember(turn.question, label_of_answer(turn, answer, text))
@@ -173,8 +179,9 @@ class Wizard:
                 self._previous[turn.question] = multiple.stored_text()
                 return BACK
             if isinstance(chosen, str) or choices[chosen] is OTHER:
-                text = await self._words(turn, chosen if isinstance(chosen, str) else "")
-                if is_undecided(text):
+                text = await self._words(turn, chosen if isinstance(chosen, str) else "") or ""
+                if is_undecided(text) or is_back(text):
+                    self._previous[turn.question] = multiple.stored_text()
                     return self._parse_typed(turn, text)
                 self._add(turn, multiple, text)
             elif multiple.choose(chosen):
@@ -199,13 +206,13 @@ class Wizard:
             return None
         return chosen
 
-    async def _words(self, turn: AskQuestion, initial: str) -> str:
-        """Ask for free text; return an empty text after explaining the question on request."""
+    async def _words(self, turn: AskQuestion, initial: str) -> str | None:
+        """Ask for free text; return None after explaining the question on request."""
         text = await self._text(turn.question, initial)
         if not is_help(text):
             return text
         self._explain(turn)
-        return ""
+        return None
 
     def _explain(self, turn: object) -> None:
         self._console.print(Text(explain_turn(turn), style="dim"))
