@@ -20,6 +20,8 @@ from perdure.errors import Damaged, Invalid, NotFound, from_os_error
 from perdure.text.strict_json import PAYLOAD, parse_json
 
 FORMAT = 1
+_ZIP = b"PK"
+"""The first bytes of a zip file."""
 MANIFEST = "perdure-bot.json"
 MAX_ARCHIVE_BYTES = 16 << 20
 MAX_ALL_BYTES = 32 << 20
@@ -77,6 +79,8 @@ def unpack_bot(data: bytes, name: str) -> PackedBot:
     """
     if len(data) > MAX_ARCHIVE_BYTES:
         raise Invalid(f"{name} is larger than {MAX_ARCHIVE_BYTES >> 20} MiB.")
+    if not data.startswith(_ZIP[: len(data)]):
+        raise Invalid(f"{name} is not an archive of a bot. `perdure bot export SLUG` writes one.")
     with _archive_errors(name), zipfile.ZipFile(io.BytesIO(data)) as archive:
         contents = dict(_contents(archive, name))
     if MANIFEST not in contents:

@@ -21,6 +21,7 @@ from perdure.files.opening import is_regular, open_file
 NEW = ".new"
 """Suffix of a generated file that conflicts with hand edits, beside the edited file."""
 _OLD = re.compile(r"\.old(?:-\d+)?\Z")
+_FILES = "SOUL.md, IDENTITY.md, USER.md, skills.toml and skills/NAME/SKILL.md"
 _PATH = re.compile(r"(?:SOUL\.md|IDENTITY\.md|USER\.md|skills\.toml|skills/(?P<skill>[a-z0-9-]+)/SKILL\.md)(?:\.new)?")
 
 
@@ -31,7 +32,7 @@ def require_bot_path(path: str) -> str:
     """
     match = _PATH.fullmatch(path)
     if match is None:
-        raise Invalid(f"{path[:200]!r} is not a file of a bot.")
+        raise Invalid(f"{path[:200]!r} is not a file of a bot. Its files are {_FILES}.")
     if match["skill"]:
         skill_path(match["skill"])
     return path

@@ -73,8 +73,8 @@ async def test_a_bot_goes_through_one_file_and_comes_back_as_another(there: Serv
 async def test_what_is_no_archive_is_refused_and_makes_nothing(there: Served) -> None:
     await built(there.client)
     data = await there.client.bots.export("ada")
-    for wrong in (b"", b"not a zip", data[:-30]):
-        with pytest.raises(Invalid, match="incomplete archive"):
+    for wrong, why in ((b"", "incomplete"), (b"not a zip", "not an"), (data[:-30], "incomplete")):
+        with pytest.raises(Invalid, match=f"{why} archive of a bot"):
             await there.client.bots.load_archive(wrong)
     for body in ({"archive": "!"}, {"archive": "ä"}, {"archive": 7}, {}, {"archive": "", "more": 1}):
         assert (await there.http.post("/bots", json=body)).status_code == 422, body

@@ -297,7 +297,7 @@ async def test_a_session_that_has_begun_cannot_begin_again(
         await socket.send(json.dumps({"type": "start", "description": "another"}))
         refused = await heard(socket)
     assert (refused["code"], refused["turn"]) == ("conflict", pending["turn"])
-    assert refused["message"].startswith(f"The session {session_id} exists.")
+    assert refused["message"].startswith(f"The draft {session_id} exists.")
 
 
 async def test_a_bot_is_made_over_the_socket(server: Running, token: str, known: httpx.AsyncClient) -> None:

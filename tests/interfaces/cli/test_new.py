@@ -199,8 +199,12 @@ def test_answers_come_from_a_pipe_too_and_a_named_one_is_refused(perdure: Termin
     assert perdure("new", WISH, "--answers", ".") == 1
 
 
-@pytest.mark.parametrize("arguments", [[], ["--no-input"], ["--resume"], ["--reconfigure", "ada"]], ids=str)
+@pytest.mark.parametrize(
+    "arguments", [[], ["--no-input"], ["--resume"], ["--reconfigure", "coding-assistant"]], ids=str
+)
 def test_without_a_terminal_answers_must_be_given(perdure: Terminal, arguments: list[str]) -> None:
+    forged(perdure)
+    begun(perdure)
     assert perdure("new", *arguments) == 2
     assert perdure.err.startswith("perdure: There is no terminal to ask on. Pass the answers with --answers FILE")
 
@@ -238,6 +242,23 @@ def test_a_session_that_is_over_says_what_it_has_made(perdure: Terminal) -> None
     assert perdure("new", "--resume", session_id, "--yes") == 0
     assert perdure("new", "--resume", session_id, "--yes") == 3
     assert "it made version 1 of the bot ada" in perdure.err
+
+
+def test_a_wrong_id_is_named_before_the_missing_terminal(perdure: Terminal) -> None:
+    forged(perdure)
+    for words in (["new", "--resume", "nonsense"], ["draft", "resume", "nonsense"]):
+        assert perdure(*words, "--no-input") == 3
+        assert "No draft has the id 'nonsense'." in perdure.err
+    assert perdure("new", "--reconfigure", "unknown", "--no-input") == 3
+    assert "There is no bot 'unknown'. `perdure bot list` shows the bots." in " ".join(perdure.err.split())
+    assert perdure("bot", "rollback", "coding-assistant", "9") == 3
+    assert "`perdure bot versions coding-assistant` lists its versions." in " ".join(perdure.err.split())
+
+
+def test_a_text_is_not_the_archive_of_a_bot(perdure: Terminal, tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("# Notes")
+    assert perdure("bot", "import", str(tmp_path / "README.md")) == 2
+    assert "is not an archive of a bot. `perdure bot export SLUG` writes one." in " ".join(perdure.err.split())
 
 
 def test_resume_and_reconfigure_are_two_things(perdure: Terminal) -> None:

@@ -66,7 +66,7 @@ def test_who_leaves_learns_how_to_come_back(start: Start, perdure: Terminal, how
     code, shown, _ = program.end()
     (draft,) = perdure.json("draft", "list")["drafts"]
     assert code == 130
-    assert "Your answers are stored, but not the text and marks of this question. Resume with:" in shown
+    assert "Each accepted answer is stored; what you typed or marked at this question is not. Resume with:" in shown
     assert f"new --resume {draft['session_id']}" in shown
     assert "Traceback" not in shown
 
@@ -232,6 +232,14 @@ def test_a_question_is_explained(start: Start, perdure: Terminal, typed: str) ->
     assert perdure.json("draft", "list")["drafts"][0]["revision"] == 1
 
 
+def test_back_can_be_typed(start: Start, perdure: Terminal) -> None:
+    program = start("new", "--resume", begun(perdure, *coding()[:1]))
+    program.until("Whatever the project uses")
+    program.press("back", ENTER)
+    assert "← Which language does it work with most?  Back" in program.until("» Other…")
+    assert perdure.json("draft", "list")["drafts"][0]["phase"] == "basics"
+
+
 def test_several_rules_are_marked_and_ones_own_added(start: Start, perdure: Terminal) -> None:
     program = start("new", "--resume", begun(perdure, *coding()[:4]))
     program.until("← Back")
@@ -353,7 +361,7 @@ def test_a_narrow_dumb_terminal_has_its_lines_broken_between_words(start: Start)
     assert "  4. Whatever the project uses: reads the project first and\n    follows its" in shown.replace("\r", "")
     program.press(CTRL_C)
     code, shown, _ = program.end()
-    kept = "Your answers are stored, but not the text and marks of this\nquestion. Resume with:\n"
+    kept = "Each accepted answer is stored; what you typed or marked at\nthis question is not. Resume with:\n"
     assert (code, kept in shown.replace("\r", "")) == (130, True)
 
 
@@ -367,7 +375,7 @@ def test_who_leaves_a_dumb_terminal_learns_how_to_come_back(start: Start, key: s
         program.press(key)
     code, shown, _ = program.end()
     assert code == 130
-    assert "Your answers are stored, but not the text and marks of this question. Resume with:" in shown
+    assert "Each accepted answer is stored; what you typed or marked at this question is not. Resume with:" in shown
 
 
 def test_a_deletion_is_asked_about_on_a_terminal(start: Start, perdure: Terminal) -> None:
@@ -420,7 +428,7 @@ def test_a_number_that_is_not_an_option_is_refused(start: Start, perdure: Termin
     program = start("new", WISH)
     program.until(END_OF_LIST)
     program.press(typed, ENTER)
-    program.until(f"There is no option {typed}. Type 1 to 3, or say it in words.")
+    program.until(f"There is no option {typed}. Type 1 to 3, counted from the top, or say it in words.")
     program.press(CTRL_C)
     program.end()
     assert perdure.json("draft", "list")["drafts"][0]["revision"] == 1
@@ -440,7 +448,7 @@ def test_enter_on_a_dumb_terminal_keeps_what_was_said_before_back(start: Start, 
     program = start("new", "--resume", session_id, term="dumb")
     program.until("[1]:")
     program.press("77\n")
-    assert "There is no option 77. Type 1 to 4, or say it in words." in program.until("[1]:")
+    assert "There is no option 77. Type 1 to 4, counted from the top, or say it in words." in program.until("[1]:")
     program.press("never page me\n")
     assert "Which model" in program.until("[1]:")
     program.press("back\n")

@@ -171,7 +171,7 @@ class Forge:
         version = await self._stores.bots.version_of_session(stored_form(session_id))
         slug = bot_slug or (None if version is None else version.slug)
         if slug is None:
-            raise Invalid(f"The session {session_id} has not made a bot. Name the bot to change: bot_slug.")
+            raise Invalid(f"The draft {session_id} has not made a bot. Name the bot to change: bot_slug.")
         own_id = session_id if version is None else None
         return await self.reconfigure(slug, own_id, description, engine=engine, once=once)
 
@@ -373,7 +373,7 @@ def _require_revision(draft: BuilderDraft, state: BuilderState, expected: int | 
     """
     if expected not in (None, draft.revision):
         raise Conflict(
-            f"The session {draft.session_id} has revision {draft.revision}, not {expected}.",
+            f"The draft {draft.session_id} has revision {draft.revision}, not {expected}.",
             current=session_view(state, draft.revision).wire(),
         )
 

@@ -71,7 +71,9 @@ class SessionOver(Over):
     """The session has built its bot and has ended."""
 
     def __init__(self, session_id: str, slug: str, number: int) -> None:
-        super().__init__(f"The session {session_id} has ended: it made version {number} of the bot {slug}.")
+        super().__init__(
+            f"The interview of the draft {session_id} has ended: it made version {number} of the bot {slug}."
+        )
         self.slug = slug
 
 
@@ -81,7 +83,7 @@ def stored_form(session_id: str) -> str:
     Raises: NotFound when it is not a UUID, because no session has that id.
     """
     if not SESSION_ID.fullmatch(session_id.lower()):
-        raise NotFound(f"No session {session_id[:60]!r}. `perdure draft list` shows the sessions.")
+        raise NotFound(f"No draft has the id {session_id[:60]!r}. `perdure draft list` shows the drafts.")
     return session_id.lower()
 
 

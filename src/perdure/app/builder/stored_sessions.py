@@ -63,7 +63,7 @@ class StoredSessions:
         try:
             draft = await self._drafts.save_draft(encode_draft(state), revision, call, over=before)
         except Conflict as error:
-            exists = f"The session {state.session_id} exists. Resume it, or start another."
+            exists = f"The draft {state.session_id} exists. Resume it, or start another."
             raise Conflict(error.detail if before else exists, current=await self.current(state.session_id)) from error
         self._cache(draft, state)
         return session_view(state, draft.revision)
@@ -90,14 +90,14 @@ class StoredSessions:
             raise Invalid(f"Invalid session id: expected a UUID, got {session_id[:60]!r}.")
         version = await self._bots.version_of_session(session_id.lower())
         if version is not None:
-            raise Conflict(f"The session {session_id} has made the bot {version.slug}. Start another.")
+            raise Conflict(f"The draft {session_id} has made the bot {version.slug}. Start another.")
         return session_id.lower()
 
     async def missing(self, session_id: str) -> NotFound:
         """Return the error for a missing session; it names the bot that the session has made, if any."""
         version = await self._bots.version_of_session(session_id)
         if version is None:
-            return NotFound(f"No session {session_id}. `perdure draft list` shows the sessions.")
+            return NotFound(f"No draft has the id {session_id}. `perdure draft list` shows the drafts.")
         return SessionOver(session_id, version.slug, version.number)
 
     async def find(self, prefix: str) -> str:

@@ -65,8 +65,8 @@ class SqlBotStore(ClientUser):
     async def version(self, slug: str, number: int | None = None) -> BotVersion:
         """See BotStore.version."""
         if number is None:
-            return await self._one(slug, bot_versions.c.number == _NEWEST_NUMBER, f"There is no bot {slug!r}.")
-        missing = f"There is no version {number} of the bot {slug!r}."
+            return await self._one(slug, bot_versions.c.number == _NEWEST_NUMBER, _no_bot(slug))
+        missing = f"There is no version {number} of the bot {slug!r}. `perdure bot versions {slug}` lists its versions."
         return await self._one(slug, bot_versions.c.number == number, missing)
 
     async def versions(
@@ -77,7 +77,7 @@ class SqlBotStore(ClientUser):
             require_limit(limit)
         rows = await self._client.read(lambda tx: _summaries(tx, slug, limit, before)) if is_storable(slug) else None
         if rows is None:
-            raise NotFound(f"There is no bot {slug!r}.")
+            raise NotFound(_no_bot(slug))
         return [_summary(slug, row) for row in rows]
 
     async def list_bots(self, *, limit: int = 50, before: str | None = None) -> Sequence[BotSummary]:
@@ -87,7 +87,7 @@ class SqlBotStore(ClientUser):
     async def delete_bot(self, slug: str, number: int | None = None, *, with_choices: bool = False) -> None:
         """See BotStore.delete_bot."""
         if not is_storable(slug):
-            raise NotFound(f"There is no bot {slug!r}.")
+            raise NotFound(_no_bot(slug))
         await self._client.transaction(lambda tx: _delete(tx, slug, number, with_choices=with_choices))
 
     async def _one(self, slug: str, which: sa.ColumnElement[bool], missing: str) -> BotVersion:
@@ -193,11 +193,15 @@ def _changed(slug: str, last: int) -> Conflict:
     )
 
 
+def _no_bot(slug: str) -> str:
+    return f"There is no bot {slug[:80]!r}. `perdure bot list` shows the bots."
+
+
 def _delete(tx: Transaction, slug: str, number: int | None, *, with_choices: bool) -> None:
     """Delete a bot if its newest version is `number`. Its row is locked first, so no version is added meanwhile."""
     bot_id = tx.scalar(sa.select(bots.c.id).where(bots.c.slug == slug).with_for_update())
     if bot_id is None:
-        raise NotFound(f"There is no bot {slug!r}.")
+        raise NotFound(_no_bot(slug))
     last = tx.scalar(sa.select(sa.func.max(bot_versions.c.number)).where(bot_versions.c.bot_id == bot_id))
     if number not in (None, last):
         raise _changed(slug, last)

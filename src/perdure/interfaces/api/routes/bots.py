@@ -55,7 +55,7 @@ async def _known_slug(slug: str) -> str:  # async: else FastAPI asks a thread fo
     try:
         return require_slug(slug)
     except Invalid:
-        raise NotFound(f"There is no bot {slug[:80]!r}.") from None
+        raise NotFound(f"There is no bot {slug[:80]!r}. `perdure bot list` shows the bots.") from None
 
 
 async def _known_name(name: str) -> str:

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from perdure.app.builder.sessions import SessionView
+from perdure.errors import Invalid
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import CommandResult, Table
 from perdure.interfaces.cli.confirm import require_confirmation
@@ -68,9 +69,13 @@ def _progress(session: SessionView) -> str:
 
 async def resume(options: Options, *, draft: Draft, answers: Answers = None, yes: Yes = False) -> CommandResult:
     """Resume a draft at its pending question."""
-    from perdure.interfaces.cli.forge.interview import asker_for, run_interview
+    from perdure.interfaces.cli.forge.interview import asker_for, require_subject, run_interview
 
-    asker = asker_for(options, answers, is_content=yes)
+    try:
+        asker = asker_for(options, answers, is_content=yes)
+    except Invalid:
+        await require_subject(options, resume=True, draft=draft, slug=None)  # a wrong id comes first
+        raise
     async with builder_of(options) as builder:
         session = await builder.drafts.resume(await builder.drafts.require_whole_id(draft))
         return await run_interview(options, builder, session, asker)

@@ -17,6 +17,7 @@ from perdure.interfaces.cli.forge.askers import AnswerList, Asker, DefaultAnswer
 from perdure.interfaces.cli.forge.summary import describe_built, describe_unchanged
 from perdure.interfaces.cli.output.terminal import wrapped_for
 from perdure.interfaces.cli.prompts.plain import can_move_cursor
+from perdure.interfaces.cli.remote.opened import bots_of, builder_of
 from perdure.interfaces.cli.remote.ports.builder import BuilderPorts
 from perdure.interfaces.cli.shell_hints import exact
 
@@ -188,6 +189,19 @@ class _Interview:
         return {"changes": changes.wire()}
 
 
+async def require_subject(options: Options, *, resume: bool, draft: str | None, slug: str | None) -> None:
+    """Check the draft to resume, or the bot to change.
+
+    Raises: NotFound; Invalid when there are no drafts.
+    """
+    if resume:
+        async with builder_of(options) as builder:
+            await builder.drafts.resume(await find_draft_id(builder, draft))
+    elif slug is not None:
+        async with bots_of(options) as bots:
+            await bots.reader.details(slug)
+
+
 async def find_draft_id(builder: BuilderPorts, draft: str | None) -> str:
     """Return the id of the named draft, or of the newest one.
 
@@ -224,5 +238,5 @@ def _is_confirmed(session: SessionView, answer: Any) -> bool:
 
 def _print_kept(resume_command: str) -> None:
     with contextlib.suppress(OSError):  # the terminal may be closed
-        kept = "Your answers are stored, but not the text and marks of this question. Resume with:"
+        kept = "Each accepted answer is stored; what you typed or marked at this question is not. Resume with:"
         print(f"\n{wrapped_for(kept, sys.stderr)}\n  {resume_command}", file=sys.stderr, flush=True)

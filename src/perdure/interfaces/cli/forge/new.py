@@ -60,6 +60,7 @@ async def new(  # noqa: PLR0913 (each is an option of the command)
         find_draft_id,
         named_way_out,
         require_engine,
+        require_subject,
         run_interview,
         start_interview,
     )
@@ -67,7 +68,11 @@ async def new(  # noqa: PLR0913 (each is an option of the command)
     require_engine(engine)
     if resume and reconfigure is not None:
         raise Invalid("Use --resume or --reconfigure, not both.")
-    asker = asker_for(options, answers, is_content=yes)
+    try:
+        asker = asker_for(options, answers, is_content=yes)
+    except Invalid:
+        await require_subject(options, resume=resume, draft=description, slug=reconfigure)  # a wrong id comes first
+        raise
     how = [*([] if answers is None else ["--answers", str(answers)]), *(["--yes"] if yes else [])]
     async with builder_of(options) as builder:
         if resume:
