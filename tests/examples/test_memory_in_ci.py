@@ -226,9 +226,93 @@ def test_what_a_person_adds_and_forgets_reaches_the_branch_and_stays_so(team: Te
     assert revert["title"] not in team.work.git("-C", str(team.bare), "show", "perdure-memory:memory.jsonl")
 
 
-def by_hand(team: Team, *words: str) -> None:
+def by_hand(team: Team, *words: str) -> subprocess.CompletedProcess[str]:
     done = team.run(team.clone("whole", "main"), f"sh {SCRIPT} {' '.join(words)}", {})
     assert done.returncode == 0, done.stderr
+    return done
+
+
+def on_branch(team: Team, *names: str) -> str:
+    """Return the text of the files under these names on the branch."""
+    git = ("-C", str(team.bare))
+    listed = team.work.git(*git, "ls-tree", "-r", "--name-only", "perdure-memory", *names).split()
+    return "\n".join(team.work.git(*git, "show", f"perdure-memory:{name}") for name in listed)
+
+
+def update_twice_and_compact(team: Team) -> None:
+    by_hand(team, "perdure", "memory", "update", "days", "--type", "fact", "--title", "Mondays")
+    by_hand(team, "perdure", "memory", "update", "days", "--title", "Tuesdays")
+    by_hand(team, "perdure", "memory", "compact")
+
+
+@pytest.mark.parametrize("how", CLONES)
+def test_a_compaction_by_hand_keeps_the_archive_on_the_branch_and_later_jobs_keep_it(team: Team, how: str) -> None:
+    update_twice_and_compact(team)
+    assert "Mondays" in on_branch(team, "archive")
+    assert "Mondays" not in on_branch(team, "memory.jsonl")
+    job(team, team.clone(how, "main"), FEED, SAVE)
+    assert "Mondays" in on_branch(team, "archive")
+    assert sorted(record["type"] for record in team.saved()) == ["fact", "revert"]
+    [archived] = [json.loads(line) for line in on_branch(team, "archive").splitlines()]
+    by_hand(team, "perdure", "memory", "forget", archived["id"], "--yes")
+    assert "Mondays" not in on_branch(team, "archive", "memory.jsonl")
+    assert "Tuesdays" in on_branch(team, "memory.jsonl")
+
+
+def test_a_repair_by_hand_keeps_the_damaged_lines_on_the_branch(team: Team) -> None:
+    job(team, team.clone("whole", "main"), FEED, SAVE)
+    clone = team.clone("whole", "perdure-memory")
+    with (clone / "memory.jsonl").open("a") as log:
+        log.write("<<<<<<< HEAD\n")
+    team.work.git("-C", str(clone), "commit", "-qam", "merge by hand")
+    team.work.git("-C", str(clone), "push", "-q")
+    done = by_hand(team, "perdure", "memory", "repair")
+    assert "The archive and the quarantine are kept on the branch perdure-memory" in done.stderr
+    assert "<<<<<<< HEAD" in on_branch(team, "quarantine")
+    assert "<<<<<<< HEAD" not in on_branch(team, "memory.jsonl")
+
+
+def test_a_compaction_by_hand_that_another_one_overtook_pushes_nothing(team: Team) -> None:
+    by_hand(team, "perdure", "memory", "update", "days", "--type", "fact", "--title", "Mondays")
+    by_hand(team, "perdure", "memory", "update", "days", "--title", "Tuesdays")
+    other = f"(cd {team.clone('whole', 'main')} && env -u MEMORY_STATE_DIR sh {SCRIPT} perdure memory compact)"
+    lines = f"sh {SCRIPT} sh -c 'perdure memory compact && {other}'"
+    done = team.run(team.clone("whole", "main"), lines, {})
+    assert (done.returncode, "Run the command again." in done.stderr) == (1, True)
+    assert "Mondays" in on_branch(team, "archive")
+
+
+def test_what_is_added_by_hand_while_a_job_pushes_is_saved_beside_it(team: Team) -> None:
+    other = f"(cd {team.clone('whole', 'main')} && env -u MEMORY_STATE_DIR sh {SCRIPT} perdure memory add --type fact --title x)"
+    update_twice_and_compact(team)
+    done = team.run(
+        team.clone("whole", "main"), f"sh {SCRIPT} sh -c 'perdure memory add --type fact --title y && {other}'", {}
+    )
+    assert done.returncode == 0, done.stderr
+    assert sorted(record["title"] for record in team.saved()) == ["Tuesdays", "x", "y"]
+    assert "Mondays" in on_branch(team, "archive")
+
+
+def test_a_read_by_hand_prints_its_answer_alone(team: Team) -> None:
+    by_hand(team, "perdure", "memory", "add", "--type", "fact", "--title", "mine")
+    done = by_hand(team, "perdure", "memory", "list")
+    assert ("mine" in done.stdout, done.stderr) == (True, "")
+
+
+def test_a_job_whose_push_is_overtaken_says_so_in_one_line(team: Team) -> None:
+    clone = team.clone("whole", "main")
+    state = {"MEMORY_STATE_DIR": str(team.folder / "memory")}
+    assert team.run(clone, f"{LOAD}\nperdure memory add --type fact --title mine", state).returncode == 0
+    hook = clone / ".git" / "hooks" / "pre-push"
+    other = f"(cd {team.clone('whole', 'main')} && env -u MEMORY_STATE_DIR sh {SCRIPT} perdure memory add --type fact --title x)"
+    hook.write_text(f"#!/bin/sh\nrm $0\nunset GIT_DIR\n{other} > {team.folder}/other 2>&1\n")
+    hook.chmod(0o755)
+    done = team.run(clone, SAVE, state)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines() == [
+        "Another job pushed to perdure-memory first: its records are imported, and the push is repeated."
+    ]
+    assert sorted(record["title"] for record in team.saved()) == ["mine", "x"]
 
 
 def test_a_pull_request_that_renames_a_file_shows_its_history(team: Team) -> None:
@@ -293,9 +377,10 @@ def test_the_action_runs_the_lines_of_the_page() -> None:
 
 def test_the_script_for_people_has_the_lines_of_the_page() -> None:
     script = SCRIPT.read_text()
-    assert all(
-        lines.removeprefix("set -e\n") in script for lines in (LOAD, SAVE.replace("--lenient -", "--lenient - >&2"))
-    )
+    assert LOAD.removeprefix("set -e\n").removesuffix("fi\n") in script
+    imports = ("perdure memory import", "git ls-tree --full-tree", "tree=$({")
+    lines = [line for line in SAVE.splitlines() if not any(each in line for each in imports)]
+    assert all(line in script.splitlines() for line in lines)
 
 
 @pytest.mark.parametrize("source", ["", "git+https://example.org/o/perdure@v1", "perdure"])
