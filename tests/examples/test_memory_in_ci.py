@@ -232,6 +232,11 @@ def by_hand(team: Team, *words: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
+def in_another_clone(team: Team, words: str) -> str:
+    """Return a shell line that runs a command of the memory by hand in a clone of its own."""
+    return f"(cd {team.clone('whole', 'main')} && env -u MEMORY_STATE_DIR sh {SCRIPT} perdure memory {words})"
+
+
 def on_branch(team: Team, *names: str) -> str:
     """Return the text of the files under these names on the branch."""
     git = ("-C", str(team.bare))
@@ -275,7 +280,7 @@ def test_a_repair_by_hand_keeps_the_damaged_lines_on_the_branch(team: Team) -> N
 def test_a_compaction_by_hand_that_another_one_overtook_pushes_nothing(team: Team) -> None:
     by_hand(team, "perdure", "memory", "update", "days", "--type", "fact", "--title", "Mondays")
     by_hand(team, "perdure", "memory", "update", "days", "--title", "Tuesdays")
-    other = f"(cd {team.clone('whole', 'main')} && env -u MEMORY_STATE_DIR sh {SCRIPT} perdure memory compact)"
+    other = in_another_clone(team, "compact")
     lines = f"sh {SCRIPT} sh -c 'perdure memory compact && {other}'"
     done = team.run(team.clone("whole", "main"), lines, {})
     assert (done.returncode, "Run the command again." in done.stderr) == (1, True)
@@ -283,7 +288,7 @@ def test_a_compaction_by_hand_that_another_one_overtook_pushes_nothing(team: Tea
 
 
 def test_what_is_added_by_hand_while_a_job_pushes_is_saved_beside_it(team: Team) -> None:
-    other = f"(cd {team.clone('whole', 'main')} && env -u MEMORY_STATE_DIR sh {SCRIPT} perdure memory add --type fact --title x)"
+    other = in_another_clone(team, "add --type fact --title x")
     update_twice_and_compact(team)
     done = team.run(
         team.clone("whole", "main"), f"sh {SCRIPT} sh -c 'perdure memory add --type fact --title y && {other}'", {}
@@ -304,7 +309,7 @@ def test_a_job_whose_push_is_overtaken_says_so_in_one_line(team: Team) -> None:
     state = {"MEMORY_STATE_DIR": str(team.folder / "memory")}
     assert team.run(clone, f"{LOAD}\nperdure memory add --type fact --title mine", state).returncode == 0
     hook = clone / ".git" / "hooks" / "pre-push"
-    other = f"(cd {team.clone('whole', 'main')} && env -u MEMORY_STATE_DIR sh {SCRIPT} perdure memory add --type fact --title x)"
+    other = in_another_clone(team, "add --type fact --title x")
     hook.write_text(f"#!/bin/sh\nrm $0\nunset GIT_DIR\n{other} > {team.folder}/other 2>&1\n")
     hook.chmod(0o755)
     done = team.run(clone, SAVE, state)

@@ -24,9 +24,10 @@ class Shelf:
     def __init__(self) -> None:
         self.records: dict[str, dict[str, Any]] = {}
         self.is_broken = False
+        self.capacity = 1000
 
     def add_many(self, records: Sequence[dict[str, Any]], *, skip_taken: bool) -> list[dict[str, Any]]:
-        if self.is_broken:
+        if self.is_broken or len(self.records) + len(records) > self.capacity:
             raise Unavailable("The disk is full.")
         assert skip_taken
         new_records = [normalised(record, 0) for record in records]
@@ -115,6 +116,41 @@ def test_tests_that_failed_together_are_one_record(tmp_path: Path) -> None:
     assert record["summary"] == "tests.test_cart.test_b: 1 != 2\ntests.test_tax.test_a: boom"
     assert normalised(record, 0)["timestamp"] == "2026-11-02T10:00:00.000Z"
     assert (record["type"], record["repo"], record["pr_number"]) == ("verifier_cluster", "acme/shop", 3)
+
+
+def test_each_path_of_a_report_with_many_files_finds_its_failures(tmp_path: Path) -> None:
+    cases = "".join(
+        f'<testcase name="t{n}" file="tests/t{n % 500:03}.py"><failure message="no"/></testcase>' for n in range(3000)
+    )
+    path = report(tmp_path, f'<testsuite timestamp="2026-11-02T10:00:00">{cases}</testsuite>')
+    (tmp_path / ".git").mkdir()
+    collected = junit(path, root=tmp_path)
+    assert [len(record["paths"]) for record in collected.records] == [200, 200, 100]
+    assert [path for record in collected.records for path in record["paths"]] == [
+        f"tests/t{n:03}.py" for n in range(500)
+    ]
+    assert [record["metadata"]["failed"] for record in collected.records] == [1200, 1200, 600]
+    assert collected.records[2]["title"].startswith("600 of 3000 tests failed: ")
+    memory = Memory(tmp_path / "state")
+    assert store(collected, memory)["added"] == 3
+    assert store(collected, memory)["duplicates"] == 3
+    [match] = memory.related(paths=["tests/t499.py"], retention_days=36_500)["matches"]
+    assert match["record"]["paths"] == [f"tests/t{n:03}.py" for n in range(400, 500)]
+    memory.close()
+
+
+def test_a_revert_of_many_files_says_how_many_paths_are_left_out(repository: GitRepository) -> None:
+    repository.commit("Begin", a="1")
+    for number in range(250):
+        (repository.folder / f"f{number}").write_text("1")
+    repository.git("add", "-A")
+    repository.git("commit", "-qm", "Many")
+    repository.git("revert", "--no-edit", "HEAD")
+    collected = reverts(repository.folder, since_s=0, limit=10)
+    assert len(collected.records[0]["paths"]) == 200
+    assert [error.partition(": ")[2] for error in collected.errors] == [
+        "50 of 250 paths left out; a record has at most 200."
+    ]
 
 
 def test_the_same_paths_have_the_same_fingerprint_in_any_order(tmp_path: Path) -> None:
@@ -283,14 +319,17 @@ def test_a_record_that_is_invalid_keeps_no_other_from_being_stored() -> None:
     assert translate_os_errors["errors"][0].startswith("bad: type is 'NO'")
 
 
-def test_a_memory_that_fails_is_reported_and_raises_nothing() -> None:
+def test_a_memory_that_fails_raises_its_error_with_the_number_of_stored_records() -> None:
+    records = [{"id": str(number), "type": "fact", "title": "x"} for number in range(250)]
     shelf = Shelf()
     shelf.is_broken = True
-    translate_os_errors = store(
-        SourceRecords([{"id": str(number), "type": "fact"} for number in range(250)], 1, ["before"]), shelf
-    )
-    counts = {"added": 0, "duplicates": 0, "forgotten": 0, "skipped": 251}
-    assert translate_os_errors == {**counts, "errors": ["before", "The disk is full."]}
+    with pytest.raises(Unavailable, match=r"^The disk is full\.$"):
+        store(SourceRecords(records), shelf)
+    shelf = Shelf()
+    shelf.capacity = 150
+    with pytest.raises(Unavailable) as raised:
+        store(SourceRecords(records), shelf)
+    assert raised.value.detail == "The disk is full. 100 records were added before."
 
 
 def test_the_end_of_a_goal_is_a_record() -> None:

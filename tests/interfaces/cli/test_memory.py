@@ -416,6 +416,19 @@ def test_reverts_are_taken_in_once(terminal: Terminal, tmp_path: Path) -> None:
     assert terminal.json("memory", "ingest", "revert", folder, "--since", "1d", "--limit", "1")["duplicates"] == 1
 
 
+def test_an_ingest_into_a_log_that_cannot_be_written_fails_as_add_does(terminal: Terminal, tmp_path: Path) -> None:
+    repository = GitRepository(tmp_path / "repository")
+    repository.git("revert", "--no-edit", repository.commit("Cache prices", src__cart_py="1"))
+    assert terminal(*INCIDENT) == 0
+    log = Path(terminal.json("memory", "status")["path"])
+    log.with_suffix(".failed").touch()
+    code = terminal("memory", "add", "--type", "fact", "--title", "other")
+    problem = terminal.err
+    assert code != 0
+    assert (terminal("memory", "ingest", "revert", str(repository.folder)), terminal.err) == (code, problem)
+    assert terminal.out == ""
+
+
 def test_what_cannot_be_used_is_reported_and_raises_nothing_unless_asked(terminal: Terminal, tmp_path: Path) -> None:
     good, bad = tmp_path / "good.xml", tmp_path / "bad.xml"
     good.write_text('<testsuite><testcase name="x" file="tests/test_x.py"><failure/></testcase></testsuite>')

@@ -226,6 +226,8 @@ class HomeMemory:
 
         The same source, read again, adds nothing, and a forgotten record is not added again. Unusable entries are
         skipped and listed in `errors` instead of raised.
+
+        Raises: Unavailable; Denied; Damaged.
         """
         if not self._memory_settings.enabled:
             return {"added": 0, "duplicates": 0, "forgotten": 0, "skipped": 0, "errors": [_OFF]}

@@ -1,4 +1,4 @@
-"""JUnit test reports: the tests that failed together become one record.
+"""JUnit test reports: the tests that failed together become one record, or one for each 200 paths.
 
 A report is untrusted. It is parsed in pieces; one that declares entities, is too large or too deep is rejected before
 any part of it is used.
@@ -7,7 +7,7 @@ any part of it is used.
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
@@ -134,9 +134,9 @@ def junit(
     else:
         if reader.failed:
             about = {"repo": repo, "sha": sha, "pr_number": pr}
-            record = _record(reader, root or Path.cwd(), {k: v for k, v in about.items() if v is not None})
-            collected.records.append(record)
-            if not record["paths"]:
+            records = _records(reader, root or Path.cwd(), {k: v for k, v in about.items() if v is not None})
+            collected.records += records
+            if not records[0]["paths"]:
                 collected.errors.append(
                     f"{path}: it names no file of the repository, so that no path finds the record."
                 )
@@ -158,9 +158,20 @@ def _read(path: Path, reader: _Reader) -> None:
     reader.moment = reader.moment or moment(status.st_mtime)
 
 
-def _record(reader: _Reader, root: Path, about: JsonObject) -> JsonObject:
-    failed = sorted(reader.failed, key=lambda case: case.title)
-    paths = sorted({path for case in failed for path in _paths(case, root)})
+def _records(reader: _Reader, root: Path, about: JsonObject) -> list[JsonObject]:
+    """Return one record, or one for each `MOST_PATHS` paths, so that every path finds its failed tests."""
+    cases = [(case, _paths(case, root)) for case in sorted(reader.failed, key=lambda case: case.title)]
+    paths = sorted(set[str]().union(*(found for _, found in cases)))
+    if len(paths) <= MOST_PATHS:
+        return [_record(reader, reader.failed, paths, about)]
+    parts = [paths[start : start + MOST_PATHS] for start in range(0, len(paths), MOST_PATHS)]
+    return [
+        _record(reader, [case for case, found in cases if not found.isdisjoint(part)], part, about) for part in parts
+    ]
+
+
+def _record(reader: _Reader, cases: Sequence[_Case], paths: list[str], about: JsonObject) -> JsonObject:
+    failed = sorted(cases, key=lambda case: case.title)
     names = list(dict.fromkeys(case.title for case in failed if case.title))
     fingerprint = identity("junit", *(paths or names))
     first = ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
@@ -173,7 +184,7 @@ def _record(reader: _Reader, root: Path, about: JsonObject) -> JsonObject:
         "title": shortened(f"{len(failed)} of {reader.total} tests failed: {first}", 300),
         "summary": shortened("\n".join(f"{case.title}: {case.first_line}" for case in failed[:_MOST_TESTS])),
         "fingerprint": fingerprint,
-        "paths": paths[:MOST_PATHS],
+        "paths": paths,
         "metadata": {"failed": len(failed), "total": reader.total, "tests": names[:_MOST_TESTS]},
         **about,
     }

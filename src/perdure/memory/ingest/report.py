@@ -46,6 +46,8 @@ def store(collected: SourceRecords, target: Target) -> dict[str, Any]:
 
     The ids are derived from the content, so that the same source, read again years later, adds nothing. A forgotten
     record is not added again.
+
+    Raises: Unavailable, Denied, Damaged when the memory itself fails; the detail says how many were added before.
     """
     report: dict[str, Any] = {
         "added": 0,
@@ -59,10 +61,9 @@ def store(collected: SourceRecords, target: Target) -> dict[str, Any]:
         try:
             _store_part(part, target, report)
         except PerdureError as error:  # of the memory itself: the next part would fail, too
-            done = report["added"] + report["duplicates"] + report["forgotten"]
-            report["skipped"] += len(collected.records) - done
-            report["errors"].append(error.detail)
-            break
+            if report["added"]:
+                error.detail += f" {report['added']} records were added before."
+            raise
     return report
 
 

@@ -47,7 +47,13 @@ def reverts(folder: Path, *, since_s: int, limit: int, repo: str | None = None) 
         if (revert := _read(text)) is None:
             continue  # the phrase was in the middle of a sentence
         try:
-            collected.records.append(_record(revert, _paths(repository, revert), name))
+            paths = paths_inside(_paths(repository, revert))
+            if len(paths) > MOST_PATHS:
+                left_out = (
+                    f"{len(paths) - MOST_PATHS} of {len(paths)} paths left out; a record has at most {MOST_PATHS}."
+                )
+                collected.errors.append(f"{revert.sha[:12]}: {left_out}")
+            collected.records.append(_record(revert, paths, name))
         except PerdureError as error:
             # It is not stored without its paths, because nothing would find it by them.
             collected.skip(f"{revert.sha[:12]}: skipped, because its paths cannot be read. {error.detail}")
@@ -86,7 +92,6 @@ def _paths(repository: Repository, revert: _Revert) -> list[str]:
 
 def _record(revert: _Revert, paths: list[str], repo: str | None) -> JsonObject:
     repo = repo or revert.repo
-    inside = paths_inside(paths)
     reverted = {"reverted_sha": revert.commit, "reverted_pr": revert.pr_number, "paths": len(paths)}
     optional = {"repo": repo or None, "pr_number": revert.pr_number}
     return {
@@ -98,7 +103,7 @@ def _record(revert: _Revert, paths: list[str], repo: str | None) -> JsonObject:
         "sha": revert.sha,
         "title": shortened(revert.subject, 300),
         "summary": shortened(revert.body.strip()),
-        "paths": inside[:MOST_PATHS],
+        "paths": paths[:MOST_PATHS],
         "metadata": {key: value for key, value in reverted.items() if value is not None},
         **{key: value for key, value in optional.items() if value is not None},
     }

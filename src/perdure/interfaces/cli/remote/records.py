@@ -9,7 +9,6 @@ from uuid_utils import uuid7
 
 from perdure.app.wire.resources.parameters import RecordFilters, RelatedTo
 from perdure.client.memory import Memory
-from perdure.errors import Denied, PerdureError, Unavailable
 
 if TYPE_CHECKING:
     from perdure.app.memory.sources import SourceRecords
@@ -96,8 +95,6 @@ class ServerRecords:
 
         target = _Target(self._memory, asyncio.get_running_loop())
         report = await asyncio.to_thread(lambda: store(find(), target))
-        if target.failure is not None:
-            raise target.failure
         if target.is_off:
             return {"added": 0, "duplicates": 0, "forgotten": 0, "skipped": 0, "errors": [_OFF]}
         return report
@@ -109,17 +106,12 @@ class _Target:
     def __init__(self, memory: Memory, loop: asyncio.AbstractEventLoop) -> None:
         self._memory = memory
         self._loop = loop
-        self.failure: PerdureError | None = None
         self.is_off = False
 
     def add_many(self, records: Sequence[Mapping[str, Any]], *, skip_taken: bool) -> Sequence[dict[str, Any]]:
         """See Target.add_many."""
         sent = self._memory.put(records, only_new=skip_taken)
-        try:
-            answers = asyncio.run_coroutine_threadsafe(sent, self._loop).result()["records"]
-        except (Unavailable, Denied) as error:
-            self.failure = error
-            raise
+        answers = asyncio.run_coroutine_threadsafe(sent, self._loop).result()["records"]
         self.is_off = self.is_off or any(answer.get("reason") == "disabled" for answer in answers)
         return [dict(answer) for answer in answers]
 
