@@ -74,6 +74,28 @@ def test_several_records_are_stored_together_or_not_at_all(
     assert both.remote_json("memory", "status")["records"] == 3
 
 
+def test_more_records_than_a_request_holds_are_sent_in_several(
+    both: Both, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    many = [json.dumps({"type": "fact", "title": f"Fact {number}"}) for number in range(1001)]
+    large = [json.dumps({"type": "fact", "title": f"Text {number}", "summary": "x" * 300_000}) for number in range(5)]
+    with _stdin(tmp_path, "\n".join([*many, *large]), monkeypatch):
+        found = both.remote_json("memory", "add", "-")
+    assert (found["added"], len({each["id"] for each in found["records"]})) == (1006, 1006)
+    with _stdin(
+        tmp_path, "\n".join([*many[:1000], json.dumps({"type": "fact", "id": "a", "title": "new"}), "{}"]), monkeypatch
+    ):
+        assert both.remote("memory", "add", "-") == 2
+    assert "Record 1002" in both.perdure.err
+    assert both.remote_json("memory", "add", "--type", "fact", "--title", "taken")["added"]
+    taken = both.remote_json("memory", "list", "--limit", "1")["records"][0]["id"]
+    other = [json.dumps({"type": "fact", "title": f"Other {number}"}) for number in range(1000)]
+    with _stdin(tmp_path, "\n".join([*other, json.dumps({"type": "fact", "id": taken, "title": "x"})]), monkeypatch):
+        assert both.remote("memory", "add", "-") == 4
+    assert "The first 1,000 of 1,001 records were sent before and are stored." in both.perdure.err
+    assert both.remote_json("memory", "status")["records"] == 2007
+
+
 def test_a_list_reads_as_many_pages_as_it_needs(both: Both, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     lines = [json.dumps({"type": "fact", "title": f"Fact {number}"}) for number in range(600)]
     with _stdin(tmp_path, "\n".join(lines), monkeypatch):
@@ -87,7 +109,11 @@ def test_a_record_is_updated_and_forgotten(both: Both) -> None:
     changed = both.remote_json("memory", "update", record, "--summary", "Since November.")
     assert changed["superseded"] == [record]
     assert both.remote("memory", "forget", changed["id"], "--json") == 4
-    assert both.remote_json("memory", "forget", changed["id"], "--yes") == {"forgotten": 1, "id": changed["id"]}
+    assert both.remote_json("memory", "forget", changed["id"], "--yes") == {
+        "forgotten": 1,
+        "id": changed["id"],
+        "other_versions": [record],
+    }
     assert both.remote("memory", "show", changed["id"]) == 3
     assert both.remote("memory", "forget", changed["id"], "--yes") == 3
 

@@ -1,20 +1,26 @@
 """Implements the ports for memory records over the client."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 from uuid import uuid4
 
 from uuid_utils import uuid7
 
+from perdure.app.memory.arguments import find_invalid
 from perdure.app.wire.resources.parameters import RecordFilters, RelatedTo
 from perdure.client.memory import Memory
+from perdure.errors import PerdureError
 
 if TYPE_CHECKING:
     from perdure.app.memory.sources import SourceRecords
     from perdure.app.wire.resources import memory as wire
 
 _PAGE = 500
+_MOST_SENT = 1000
+_LARGEST_SENT = (1 << 20) - 1000
+"""The records that a request may have, and their bytes: a body has at most 1 MiB."""
 _OFF = "The memory is switched off (memory.enabled)."
 
 
@@ -73,9 +79,25 @@ class ServerRecords:
     async def add_many(
         self, records: Sequence[Mapping[str, Any]], *, dedupe: bool = True
     ) -> "Sequence[wire.AddedRecord]":
-        """See RecordWriter.add_many; ids are assigned here, so that a repeated call stores nothing twice."""
+        """See RecordWriter.add_many; ids are assigned here, so that a repeated call stores nothing twice.
+
+        Records that one request cannot hold are sent in several: each is stored completely or not at all. They are
+        validated before the first is sent.
+        """
         named = [record if record.get("id") is not None else {**record, "id": str(uuid7())} for record in records]
-        answers = (await self._memory.put(named, again=not dedupe))["records"]
+        batches = list(_batches(named))
+        if len(batches) > 1 and (invalid := find_invalid(named)) is not None:
+            raise invalid[1]
+        answers: list[wire.AddedRecord] = []
+        for batch in batches:
+            try:
+                answers += (await self._memory.put(batch, again=not dedupe))["records"]
+            except PerdureError as error:
+                if answers:
+                    error.detail += (
+                        f" The first {len(answers):,} of {len(named):,} records were sent before and are stored."
+                    )
+                raise
         return [_result_of(*each) for each in zip(records, named, answers, strict=True)]
 
     async def update(self, key: str, changes: Mapping[str, Any]) -> "wire.UpdatedRecord":
@@ -110,10 +132,27 @@ class _Target:
 
     def add_many(self, records: Sequence[Mapping[str, Any]], *, skip_taken: bool) -> Sequence[dict[str, Any]]:
         """See Target.add_many."""
-        sent = self._memory.put(records, only_new=skip_taken)
-        answers = asyncio.run_coroutine_threadsafe(sent, self._loop).result()["records"]
+        answers: list[wire.AddedRecord] = []
+        for batch in _batches(records):
+            sent = self._memory.put(batch, only_new=skip_taken)
+            answers += asyncio.run_coroutine_threadsafe(sent, self._loop).result()["records"]
         self.is_off = self.is_off or any(answer.get("reason") == "disabled" for answer in answers)
         return [dict(answer) for answer in answers]
+
+
+def _batches(records: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
+    """Yield the records in parts that fit into one request each."""
+    batch: list[Mapping[str, Any]] = []
+    size = 0
+    for record in records:
+        length = len(json.dumps(record, default=str))
+        if batch and (len(batch) == _MOST_SENT or size + length > _LARGEST_SENT):
+            yield batch
+            batch, size = [], 0
+        batch.append(record)
+        size += length + 2
+    if batch:
+        yield batch
 
 
 def _result_of(record: Mapping[str, Any], sent: Mapping[str, Any], answer: "wire.AddedRecord") -> "wire.AddedRecord":
