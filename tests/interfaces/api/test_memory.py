@@ -138,7 +138,7 @@ async def test_a_call_that_is_repeated_after_its_record_was_removed_says_so(ther
     found = await there.client.memory.add(LESSON, key="k-2")
     assert found["existing_id"] == added["id"]
     await there.client.memory.forget(added["id"])
-    for key, did in (("k-1", "added by this call"), ("k-2", "there when this call was made")):
+    for key, did in (("k-1", "key stored the record"), ("k-2", "key was a duplicate of the record")):
         answer = await there.http.post(RECORDS, json=LESSON, headers={"Idempotency-Key": key})
         problem = answer.json()
         assert (answer.status_code, problem["code"]) == (410, "over")
@@ -205,14 +205,17 @@ async def test_a_list_of_matches_has_the_form_of_a_list(plain: Served) -> None:
 async def test_a_page_of_related_records_says_how_many_more_match(plain: Served) -> None:
     for number in range(7):
         await plain.client.memory.add({"type": "lesson", "title": f"Lesson {number}", "paths": ["a.py"]})
-    first = (await plain.http.get("/memory/related?path=a.py")).json()
+    first = (await plain.http.get("/memory/related?path=a.py&budget_ms=10000")).json()
     assert (len(first["data"]), first["meta"]["more"]) == (3, {"count": 4, "is_exact": True})
     second = (await plain.http.get(plain.server.url + first["_links"]["next"])).json()
     assert (len(second["data"]), second["meta"]["more"]) == (3, {"count": 1, "is_exact": True})
     last = (await plain.http.get(plain.server.url + second["_links"]["next"])).json()
     assert (len(last["data"]), "more" in last["meta"]) == (1, False)
-    assert (await plain.client.memory.related(paths="a.py", limit=6))["more"] == {"count": 1, "is_exact": True}
-    assert "more" not in await plain.client.memory.related(paths="a.py", limit=7)
+    assert (await plain.client.memory.related(paths="a.py", limit=6, budget_ms=10_000))["more"] == {
+        "count": 1,
+        "is_exact": True,
+    }
+    assert "more" not in await plain.client.memory.related(paths="a.py", limit=7, budget_ms=10_000)
 
 
 async def walked(plain: Served, path: str) -> list[list[str]]:
@@ -242,11 +245,11 @@ async def test_matches_are_given_page_by_page_each_once_and_in_order(plain: Serv
 async def test_the_client_asks_for_the_next_matches_with_the_cursor_that_it_got(plain: Served) -> None:
     await plain.p.memory.add_many([{**LESSON, "title": f"prices {number}"} for number in range(3)], dedupe=False)
     memory = plain.client.memory
-    first = await memory.search("prices", limit=2)
-    rest = await memory.search("prices", limit=2, cursor=first["next_cursor"])
+    first = await memory.search("prices", limit=2, budget_ms=10_000)
+    rest = await memory.search("prices", limit=2, cursor=first["next_cursor"], budget_ms=10_000)
     assert (len(first["matches"]), len(rest["matches"]), "next_cursor" in rest) == (2, 1, False)
-    near = await memory.related(paths="src", limit=2)
-    more = await memory.related(paths=["src"], limit=2, cursor=near["next_cursor"])
+    near = await memory.related(paths="src", limit=2, budget_ms=10_000)
+    more = await memory.related(paths=["src"], limit=2, cursor=near["next_cursor"], budget_ms=10_000)
     assert len({match["record"]["id"] for match in near["matches"] + more["matches"]}) == 3
 
 

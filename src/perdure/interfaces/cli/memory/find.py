@@ -23,7 +23,9 @@ from perdure.interfaces.cli.remote.opened import records_of
 if TYPE_CHECKING:
     from perdure.app.wire.resources.parameters import RecordFilters
 
-Repo = Annotated[str | None, typer.Option("--repo", metavar="REPO", help="Only records of this repository.")]
+Repo = Annotated[
+    str | None, typer.Option("--repo", metavar="REPO", help="Only records of this repository, or of none.")
+]
 Fingerprint = Annotated[
     str | None, typer.Option("--fingerprint", metavar="F", help="Stable identifier of a root cause.")
 ]
@@ -68,7 +70,7 @@ Words = Annotated[
     typer.Option(
         "--text",
         metavar="TEXT",
-        help="Only records with all of these words; without another criterion, with any of them.",
+        help="Only records with all of these words, except very common ones.",
     ),
 ]
 Kind = Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Only records of this type.")]
@@ -78,6 +80,12 @@ Since = Annotated[
 ]
 Until = Annotated[
     str | None, typer.Option("--until", metavar="WHEN", help="Only records before this time: 12h, 30d, 2026-11-15.")
+]
+Paths = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--path", "--paths", metavar="PATH", help="A path in a repository, relative or absolute; may be repeated."
+    ),
 ]
 MorePaths = Annotated[
     list[str] | None, typer.Argument(metavar="PATH", help="Paths, in addition to those of the options.")
@@ -103,12 +111,11 @@ async def query(  # noqa: PLR0913 (each is an option of the command)
             "--sha", metavar="COMMIT", help="A commit of this repository; its changed paths are matched, too."
         ),
     ] = None,
-    paths: Annotated[
-        list[str] | None, typer.Option("--paths", metavar="PATH", help="One or more paths in the repository.")
-    ] = None,
+    paths: Paths = None,
     fingerprint: Fingerprint = None,
     repo: Repo = None,
     limit: Limit = None,
+    budget_ms: Budget = _BUDGET_MS,
 ) -> CommandResult:
     """Find records about a change. Like `related`, but --sha also matches the paths that the commit changed."""
     if pr is not None and sha is not None:
@@ -121,7 +128,7 @@ async def query(  # noqa: PLR0913 (each is an option of the command)
         listed += changed
     async with records_of(options) as memory:
         found = await memory.reader.related(
-            paths=listed, fingerprint=fingerprint, repo=repo, sha=sha, pr_number=pr, limit=limit
+            paths=listed, fingerprint=fingerprint, repo=repo, sha=sha, pr_number=pr, limit=limit, budget_ms=budget_ms
         )
     return _answer(found)
 
@@ -130,10 +137,7 @@ async def related(  # noqa: PLR0913 (each is an option of the command)
     options: Options,
     *,
     more_paths: MorePaths = None,
-    path: Annotated[
-        list[str] | None,
-        typer.Option("--path", metavar="PATH", help="A path in a repository, relative or absolute; may be repeated."),
-    ] = None,
+    path: Paths = None,
     paths_from: PathsFrom = None,
     fingerprint: Fingerprint = None,
     text: Words = None,
@@ -237,7 +241,10 @@ async def show(
     options: Options,
     *,
     record: Annotated[
-        str, typer.Argument(metavar="ID", help="The record's id, or a unique prefix of it (at least six characters).")
+        str,
+        typer.Argument(
+            metavar="ID", help="The record's id, a unique prefix of it (at least six characters), or its key."
+        ),
     ],
 ) -> CommandResult:
     """Show a record with all its fields."""
