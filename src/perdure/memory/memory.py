@@ -41,7 +41,7 @@ from perdure.memory.query.related import related_query
 from perdure.memory.query.search import SearchQuery
 from perdure.memory.query.search import search as find_text
 from perdure.memory.record import JsonObject
-from perdure.memory.updating import complete, update
+from perdure.memory.updating import complete, other_versions, update
 
 _DAY_MS = 24 * 60 * 60 * 1000
 _SHORTEST_PREFIX = 6
@@ -198,12 +198,12 @@ class Memory:
         return update(self._log, self._index, key, changes)
 
     def get(self, id: str) -> JsonObject:  # noqa: A002  the key of a record has this name
-        """Return the record with an id or a unique prefix of one, at least six characters long.
+        """Return the record with an id or a unique prefix of one, at least six characters long, or the one of a key.
 
         Raises: Invalid; NotFound; Conflict when there are several; Unavailable; Denied; Damaged.
         """
         name = text_of(id, "id")
-        records = self._index.use(lambda view: _with_id_or_prefix(view, name)) or []
+        records = self._index.use(lambda view: _with_id_or_prefix(view, name) or view.with_key(name)[-1:]) or []
         if not records:
             raise NotFound(f"The memory has no record {id!r}.")
         if len(records) > 1:
@@ -236,11 +236,14 @@ class Memory:
         return answer if dry_run else self._update_index(answer)
 
     def forget(self, record_id: str) -> JsonObject:
-        """Remove all records with an id from the log and the archive; return how many.
+        """Remove all records with an id from the log and the archive; return how many, and the versions that remain.
 
         Raises: NotFound; Conflict when another process rewrites the log for a minute; Unavailable; Denied; Damaged.
         """
-        return self._update_index(compaction.forget(self._log, text_of(record_id, "id")))
+        name = text_of(record_id, "id")
+        versions = self._index.use(lambda view: other_versions(view, name)) or []
+        answer = self._update_index(compaction.forget(self._log, name))
+        return {**answer, "other_versions": versions}
 
     def verify(self, *, clear: bool = False) -> JsonObject:
         """Check every line; with `clear`, read the log from disk and allow appends again after a failed flush.

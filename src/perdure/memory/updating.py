@@ -86,6 +86,21 @@ def complete(log: Log, index: Index, record: JsonObject) -> str | None:
     raise _overtaken(name)
 
 
+def other_versions(view: View, record_id: str) -> list[str]:
+    """Return the ids of the other versions of a record that are in the log."""
+    found: list[str] = []
+    waiting = [record_id, *(record["id"] for record in reversed(_find_current(view, record_id).records))]
+    seen: set[str] = set()
+    while waiting:
+        name = waiting.pop(0)
+        row = None if name in seen else view.visible(name)
+        seen.add(name)
+        if row is not None and (result := view.read(row)) is not None:
+            found.append(name)
+            waiting += superseded_by(result[0].record)
+    return [name for name in found if name != record_id]
+
+
 def _overtaken(name: str) -> Unavailable:
     return Unavailable(f"Other processes keep updating {name!r}; nothing was stored. Try again.")
 

@@ -398,6 +398,63 @@ def test_records_go_out_and_in_as_lines(terminal: Terminal, tmp_path: Path, monk
     assert terminal("memory", "import", str(tmp_path)) == 2
 
 
+def test_a_report_that_differs_from_the_stored_one_says_how_to_add_it(terminal: Terminal) -> None:
+    report = ("memory", "add", "--type", "incident", "--fingerprint", "stale", "--path", "a.py", "--title")
+    first = terminal.json(*report, "Prices are stale", "--severity", "error")["id"]
+    assert terminal(*report, "Prices are old", "--severity", "low") == 0
+    assert terminal.out == (
+        f"Not added: {first} reports the same and was stored within a day; it differs in title, severity."
+        f" `perdure memory update {first} …` changes it; `--again` adds the new record, too.\n"
+    )
+    assert terminal(*report, "Prices are stale", "--severity", "high") == 0
+    assert f"the same record is stored already, as {first}." in terminal.out
+    assert terminal(*report, "Prices are stale", "--severity", "high", "--path", "b.py") == 0
+    assert "it differs in paths." in terminal.out
+
+
+def test_lines_that_are_duplicates_are_named_with_what_differs(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [{"type": "incident", "fingerprint": "f", "title": f"t{number}"} for number in range(13)]
+    given(monkeypatch, "\n".join(map(json.dumps, lines)))
+    assert terminal("memory", "add", "-") == 0
+    first, *others, last = terminal.out.splitlines()
+    assert (first, last, len(others)) == ("Added 1.", "… and 2 more.", 10)
+    assert all("it differs in title." in line for line in others)
+
+
+def test_a_forgotten_version_names_the_others(terminal: Terminal) -> None:
+    versions = [
+        terminal.json("memory", "update", "days", "--type", "fact", "--title", day)["id"] for day in ("Mo", "Tu", "We")
+    ]
+    assert terminal("memory", "show", "days") == 0
+    assert "We" in terminal.out
+    assert terminal("memory", "forget", "days", "--yes") == 3
+    assert f"Did you mean {versions[2]!r}?" in terminal.err
+    assert terminal("memory", "forget", versions[1], "--yes") == 0
+    assert terminal.out == (
+        f"{versions[1]} is forgotten.\n"
+        f"Other versions of the record remain: {versions[2]}, {versions[0]}. Forget them, too, if the text must go.\n"
+    )
+    assert terminal("memory", "forget", versions[2], "--yes") == 0
+    assert f"Another version of the record remains: {versions[0]}. Forget it, too," in terminal.out
+    assert terminal.json("memory", "forget", versions[0], "--yes") == {"forgotten": 1, "id": versions[0]}
+
+
+def test_the_versions_of_a_record_that_was_updated_by_its_id_are_named(terminal: Terminal) -> None:
+    first = terminal.json(*INCIDENT)["id"]
+    second = terminal.json("memory", "update", first, "--title", "Two")["id"]
+    third = terminal.json("memory", "update", second, "--title", "Three")["id"]
+    assert terminal.json("memory", "forget", third, "--yes")["other_versions"] == [second, first]
+    assert terminal.json("memory", "forget", first, "--yes")["other_versions"] == [second]
+
+
+def test_an_update_by_a_prefix_names_the_whole_id(terminal: Terminal) -> None:
+    record = terminal.json(*INCIDENT)["id"]
+    assert terminal("memory", "update", record[:12], "--title", "Two") == 2
+    assert f"Did you mean {record!r}?" in terminal.err
+
+
 def test_reverts_are_taken_in_once(terminal: Terminal, tmp_path: Path) -> None:
     repository = GitRepository(tmp_path / "repository")
     bad = repository.commit("Cache prices", src__cart_py="1")

@@ -12,6 +12,7 @@ __all__ = [
     "MOST_SHOWN",
     "commit_id",
     "commit_with_paths",
+    "differing_fields",
     "find_invalid",
     "further_matches",
     "paths_inside",
@@ -49,3 +50,13 @@ def find_invalid(records: Sequence[Mapping[str, Any]]) -> tuple[int, Invalid] | 
         except Invalid as found:
             return number, found
     return None
+
+
+def differing_fields(record: Mapping[str, Any], stored: Mapping[str, Any]) -> list[str]:
+    """Return the names of the fields of a valid record that differ from those of a stored one.
+
+    An id and a time that the record does not have are not compared.
+    """
+    given = normalised(record, time.time_ns() // 1_000_000)
+    names = (name for name in given if record.get(name) is not None or name not in ("id", "timestamp", "v"))
+    return [name for name in names if given[name] != stored.get(name)]

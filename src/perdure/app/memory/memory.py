@@ -112,12 +112,15 @@ class HomeMemory:
         except (NotFound, Conflict):
             is_unchanged = False
         if not is_unchanged:
-            event = "added by this call" if answer["added"] else "there when this call was made"
-            raise Over(f"The record {record_id} was {event}, and has been removed or archived since.")
+            did = "stored" if answer["added"] else "was a duplicate of"
+            raise Over(
+                f"An earlier request with this idempotency key {did} the record {record_id}, which was removed or"
+                " archived since."
+            )
         return answer
 
     async def get(self, record_id: str) -> dict[str, Any]:
-        """Return the record with an id, or with a unique prefix of one (at least six characters).
+        """Return the record with an id or a unique prefix of one (at least six characters), or the one with a key.
 
         Raises: NotFound
         """
@@ -273,10 +276,15 @@ class HomeMemory:
     async def forget(self, record_id: str) -> "wire.DeletedRecord":
         """Remove a record permanently: no import and no adapter adds it again.
 
+        `other_versions` has the ids of its other versions, which remain.
+
         Raises: NotFound; Unavailable; Denied; Damaged.
         """
         result = await self._call(self._memory.forget, record_id)
-        return {"forgotten": result["forgotten"], "id": record_id}
+        deleted: wire.DeletedRecord = {"forgotten": result["forgotten"], "id": record_id}
+        if result["other_versions"]:
+            deleted["other_versions"] = result["other_versions"]
+        return deleted
 
     async def export(self, *, raw: bool = False, archive: bool = False) -> AsyncIterator[bytes]:
         """Yield every record as a line of JSON, oldest first; with `raw` as it is stored, with its checksum."""

@@ -140,10 +140,11 @@ class PinnedRecords(TypedDict):
 
 
 class DeletedRecord(TypedDict):
-    """The deleted record, and the number of removed lines."""
+    """The deleted record, the number of removed lines, and the ids of other versions of the record, which remain."""
 
     forgotten: int
     id: str
+    other_versions: NotRequired[list[str]]
 
 
 class IndexStatus(TypedDict):

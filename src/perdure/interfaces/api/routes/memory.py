@@ -139,7 +139,7 @@ async def show_record(
     record_id: str,
     served: Served,
     prefix: Annotated[
-        bool, Query(description="Also accept a unique prefix of an id, of at least six characters.")
+        bool, Query(description="Also accept a unique prefix of an id, of at least six characters, or a key.")
     ] = False,
 ) -> Response:
     """Show a record."""

@@ -12,8 +12,10 @@ from perdure.app.memory.repositories import path_in_repository, with_repository
 from perdure.errors import Invalid
 from perdure.interfaces.cli.command import Options, command, with_options
 from perdure.interfaces.cli.command_result import CommandResult
+from perdure.interfaces.cli.memory.duplicates import duplicate_line
 from perdure.interfaces.cli.memory.inputs import read_input
 from perdure.interfaces.cli.remote.opened import records_of
+from perdure.interfaces.cli.remote.ports.records import RecordReader, find_by_prefix
 from perdure.text.strict_json import PAYLOAD, NotJson, parse_json
 
 if TYPE_CHECKING:
@@ -70,6 +72,7 @@ _RECORD: Mapping[str, Any] = {
 _with_record = with_options("given", _RECORD)
 Given = Mapping[str, Any]
 _LARGEST_INPUT = 64 << 20
+_SHOWN = 10
 
 
 def register(app: typer.Typer) -> None:
@@ -114,7 +117,14 @@ async def update(
     """
     changes = _record_of(given)
     async with records_of(options) as memory:
-        answer = await memory.writer.update(key, changes)
+        try:
+            answer = await memory.writer.update(key, changes)
+        except Invalid as error:
+            known = None if "type" in changes else await find_by_prefix(memory.reader, key)
+            if known is None or known["id"] == key:
+                raise
+            hint = f"Did you mean {known['id']!r}? Commands that change the memory need the whole id."
+            raise Invalid(f"No record has the key or the id {key!r}. {hint}") from error
     return CommandResult(answer, [_updated_line(answer)])
 
 
@@ -122,7 +132,7 @@ def _updated_line(answer: "UpdatedRecord") -> str:
     if not answer["added"]:
         is_same = answer.get("reason") == "unchanged"
         return f"Nothing changed: {answer['existing_id']} has the same content." if is_same else _added_line(answer)
-    superseded = f", which supersedes {', '.join(answer['superseded'])}" if answer["superseded"] else ""
+    superseded = f"; it supersedes {', '.join(answer['superseded'])}" if answer["superseded"] else ""
     return f"Added {answer['id']} under the key {answer['key']}{superseded}."
 
 
@@ -148,7 +158,8 @@ def _record_of(given: Given) -> dict[str, Any]:
 async def _add_one(options: Options, record: dict[str, Any], *, dedupe: bool) -> CommandResult:
     async with records_of(options) as memory:
         answer = await memory.writer.add(record, dedupe=dedupe)
-    return CommandResult(answer, [_added_line(answer)])
+        line = await _line_about(memory.reader, record, answer)
+    return CommandResult(answer, [line])
 
 
 async def _add_all(options: Options, records: list[dict[str, Any]], dedupe: bool) -> CommandResult:
@@ -157,19 +168,24 @@ async def _add_all(options: Options, records: list[dict[str, Any]], dedupe: bool
             answers = await memory.writer.add_many(records, dedupe=dedupe)
         except Invalid as error:
             raise _with_number(records, error) from error
-    added = sum(1 for answer in answers if answer["added"])
-    others = [_added_line(answer) for answer in answers if not answer["added"]]
+        others = [each for each in zip(records, answers, strict=True) if not each[1]["added"]]
+        lines = [await _line_about(memory.reader, *each) for each in others[:_SHOWN]]
+    more = [f"… and {len(others) - _SHOWN} more."] if len(others) > _SHOWN else []
+    added = len(answers) - len(others)
     return CommandResult(
-        {"added": added, "not_added": len(others), "records": answers}, [f"Added {added}.", *others[:10]]
+        {"added": added, "not_added": len(others), "records": answers}, [f"Added {added}.", *lines, *more]
     )
+
+
+async def _line_about(memory: RecordReader, record: Mapping[str, Any], answer: "AddedRecord") -> str:
+    if answer.get("reason") == "duplicate":
+        return await duplicate_line(memory, record, answer["existing_id"])
+    return _added_line(answer)
 
 
 def _added_line(answer: "AddedRecord | UpdatedRecord") -> str:
     if answer["added"]:
         return f"Added {answer['id']}."
-    if answer.get("reason") == "duplicate":
-        name = answer["existing_id"]
-        return f"Not added: the same record is stored already, as {name}. `perdure memory update {name}` changes it."
     return "Not added: the memory is switched off (memory.enabled)."
 
 

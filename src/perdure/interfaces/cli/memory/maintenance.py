@@ -1,7 +1,7 @@
 """`perdure memory status | verify | repair | rebuild | compact | forget`."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +13,7 @@ from perdure.interfaces.cli.command_result import CommandResult, Table
 from perdure.interfaces.cli.confirm import ask_yes_no, can_ask
 from perdure.interfaces.cli.memory.records import record_lines
 from perdure.interfaces.cli.remote.opened import records_of
-from perdure.interfaces.cli.remote.ports.records import RecordReader
+from perdure.interfaces.cli.remote.ports.records import find_by_prefix
 
 Record = Annotated[str, typer.Argument(metavar="ID", help="The whole id of the record.")]
 
@@ -23,7 +23,9 @@ def register(app: typer.Typer) -> None:
     for fn in (status, forget):
         command(app, fn.__name__, server=True)(fn)
     for fn in (verify, repair, rebuild, compact):
-        command(app, fn.__name__, server="It changes or checks the files of the memory: run it on their machine.")(fn)
+        command(
+            app, fn.__name__, server="It changes or checks the files of a memory: run it on the machine that has them."
+        )(fn)
 
 
 async def status(options: Options) -> CommandResult:
@@ -108,7 +110,7 @@ async def forget(
 ) -> CommandResult:
     """Delete a record permanently from log and archive. Asks on a terminal; elsewhere, --yes is required."""
     async with records_of(options) as memory:
-        known = await _find_by_prefix(memory.reader, record)
+        known = await find_by_prefix(memory.reader, record)
         has_whole_id = known is not None and known["id"] == record
         if not yes:
             description = [f"{record}, if it is in the archive"]
@@ -120,15 +122,15 @@ async def forget(
                 raise
             hint = f"Did you mean {known['id']!r}? Commands that change the memory need the whole id."
             raise NotFound(f"No record has the id {record!r}. {hint}") from error
-    return CommandResult(found, [f"{record} is forgotten."])
+    return CommandResult(found, [f"{record} is forgotten.", *_about_versions(found.get("other_versions", []))])
 
 
-async def _find_by_prefix(memory: RecordReader, record: str) -> dict[str, Any] | None:
-    """Return the record with an id or a unique prefix; archived records are not found."""
-    try:
-        return await memory.get(record)
-    except (NotFound, Conflict):
-        return None
+def _about_versions(names: Sequence[str]) -> list[str]:
+    """Return the hint about versions of a forgotten record that remain."""
+    if not names:
+        return []
+    are = "Another version of the record remains" if len(names) == 1 else "Other versions of the record remain"
+    return [f"{are}: {', '.join(names)}. Forget {'it' if len(names) == 1 else 'them'}, too, if the text must go."]
 
 
 def _confirm(options: Options, description: list[str]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from perdure.app.wire.resources.parameters import RecordFilters, RelatedTo
+from perdure.errors import Conflict, NotFound
 
 if TYPE_CHECKING:
     from perdure.app.memory.sources import SourceRecords
@@ -18,7 +19,7 @@ class RecordReader(Protocol):
     """Reads memory records."""
 
     async def get(self, record_id: str) -> dict[str, Any]:
-        """Return the record with an id or a unique prefix of it.
+        """Return the record with an id or a unique prefix of it, or the current one of a key.
 
         Raises: NotFound; Conflict
         """
@@ -84,3 +85,11 @@ class Records:
 
     reader: RecordReader
     writer: RecordWriter
+
+
+async def find_by_prefix(memory: RecordReader, record: str) -> dict[str, Any] | None:
+    """Return the record with an id, a unique prefix or a key; archived records are not found."""
+    try:
+        return await memory.get(record)
+    except (NotFound, Conflict):
+        return None
