@@ -496,9 +496,11 @@ def test_a_job_of_gitlab_without_a_token_ends_green_with_a_sentence(team: Team, 
 
 def test_a_cache_of_gitlab_keeps_the_memory(team: Team) -> None:
     whole, cached = (yaml.safe_load(text) for text in blocks("memory-in-gitlab-ci.md", "yaml"))
-    whole[".memory"]["variables"] |= cached["variables"]
-    [kept], is_unprotected = cached["cache"]["paths"], cached["cache"]["unprotect"]
-    assert is_unprotected
+    whole[".memory"]["variables"] |= cached[".memory"]["variables"]
+    reader, writer = cached[".memory"]["cache"], cached["memory-record"]["cache"]
+    [kept] = reader["paths"]
+    assert reader["unprotect"]
+    assert (reader["policy"], writer) == ("pull", {**reader, "policy": "pull-push"})
     clone = team.clone("whole", "main")
     assert gitlab(team, clone, "memory-record", whole).returncode == 0
     assert "perdure-memory" not in team.work.git("-C", str(team.bare), "branch")
