@@ -243,7 +243,7 @@ class Memory:
         name = text_of(record_id, "id")
         versions = self._index.use(lambda view: other_versions(view, name)) or []
         answer = self._update_index(compaction.forget(self._log, name))
-        return {**answer, "other_versions": versions}
+        return {**answer, "other_versions": versions} if versions else answer
 
     def verify(self, *, clear: bool = False) -> JsonObject:
         """Check every line; with `clear`, read the log from disk and allow appends again after a failed flush.

@@ -281,10 +281,7 @@ class HomeMemory:
         Raises: NotFound; Unavailable; Denied; Damaged.
         """
         result = await self._call(self._memory.forget, record_id)
-        deleted: wire.DeletedRecord = {"forgotten": result["forgotten"], "id": record_id}
-        if result["other_versions"]:
-            deleted["other_versions"] = result["other_versions"]
-        return deleted
+        return cast("wire.DeletedRecord", {**result, "id": record_id})
 
     async def export(self, *, raw: bool = False, archive: bool = False) -> AsyncIterator[bytes]:
         """Yield every record as a line of JSON, oldest first; with `raw` as it is stored, with its checksum."""
