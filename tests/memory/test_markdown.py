@@ -36,12 +36,17 @@ CALL = "`perdure memory related --limit {}` with the same arguments"
 @pytest.mark.parametrize(
     ("shown", "count", "is_exact", "said"),
     [
-        (3, 1, True, f"1 more matches: {CALL.format(4)} shows it."),
-        (3, 4, True, f"4 more match: {CALL.format(7)} shows them."),
-        (3, 30, True, f"30 more match: {CALL.format(20)} shows up to 20."),
-        (3, 38, False, f"At least 38 more match: {CALL.format(20)} shows up to 20."),
+        (3, 1, True, f"1 more record matches: {CALL.format(4)} shows it."),
+        (3, 4, True, f"4 more records match: {CALL.format(7)} shows them."),
+        (3, 30, True, f"30 more records match: {CALL.format(20)} shows up to 20."),
+        (3, 38, False, f"At least 38 more records match: {CALL.format(20)} shows up to 20."),
         (3, 0, False, f"There may be more: {CALL.format(20)} shows up to 20."),
-        (20, 4, True, "4 more match. Narrow the search to see the others: fewer paths, or `--text` with words."),
+        (
+            20,
+            4,
+            True,
+            "4 more records match. Narrow the search to see the others: fewer paths, or `--text` with words.",
+        ),
     ],
 )
 def test_a_section_says_how_many_more_match_and_how_to_see_them(

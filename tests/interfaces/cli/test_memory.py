@@ -276,12 +276,12 @@ def test_what_is_found_says_how_many_more_match_and_how_to_see_them(terminal: Te
     for number in range(7):
         assert terminal("memory", "add", "--type", "lesson", "--title", f"Lesson {number}", "--path", "src/a.py") == 0
     assert terminal("memory", "related", "--path", "src/a.py") == 0
-    assert terminal.out.endswith("\n4 more match: --limit 7 shows them.\n")
+    assert terminal.out.endswith("\n4 more records match: --limit 7 shows them.\n")
     assert terminal("memory", "query", "--paths", "src/a.py", "--limit", "6") == 0
-    assert terminal.out.endswith("\n1 more matches: --limit 7 shows it.\n")
+    assert terminal.out.endswith("\n1 more record matches: --limit 7 shows it.\n")
     assert terminal("memory", "related", "--path", "src/a.py", "--markdown") == 0
     call = "`perdure memory related --limit 7` with the same arguments"
-    assert terminal.out.splitlines()[-3:-1] == ["", f"4 more match: {call} shows them."]
+    assert terminal.out.splitlines()[-3:-1] == ["", f"4 more records match: {call} shows them."]
     assert terminal("memory", "related", "--path", "src/a.py", "--limit", "7", "--markdown") == 0
     assert "more" not in terminal.out
     found = terminal.json("memory", "related", "--path", "src/a.py")
@@ -453,6 +453,35 @@ def test_an_update_by_a_prefix_names_the_whole_id(terminal: Terminal) -> None:
     record = terminal.json(*INCIDENT)["id"]
     assert terminal("memory", "update", record[:12], "--title", "Two") == 2
     assert f"Did you mean {record!r}?" in terminal.err
+
+
+def test_the_output_for_a_folder_with_many_paths_is_short(terminal: Terminal) -> None:
+    paths = [word for number in range(200) for word in ("--path", f"src/{number:03}.py")]
+    assert terminal("memory", "add", "--type", "incident", "--title", "Many", *paths) == 0
+    assert terminal("memory", "query", "--paths", "src") == 0
+    assert "why: path src" in terminal.out
+    assert terminal("memory", "related", *paths) == 0
+    [why] = [line for line in terminal.out.splitlines() if line.startswith("  why: ")]
+    assert why.endswith("path src/005.py and 194 more")
+    assert len(terminal.out) < 1000
+
+
+def test_equal_records_without_a_fingerprint_are_counted(terminal: Terminal) -> None:
+    for number in (1, 2):
+        assert (
+            terminal("memory", "add", "--type", "lesson", "--title", "Same", "--path", "a.py", "--pr", str(number)) == 0
+        )
+    assert terminal("memory", "query", "--paths", "a.py") == 0
+    assert "  2 records report the same; the newest is shown." in terminal.out
+
+
+def test_the_status_and_the_check_of_a_new_memory_are_explained(terminal: Terminal) -> None:
+    assert terminal(*INCIDENT) == 0
+    assert terminal("memory", "status") == 0
+    assert "not built yet: the next query builds it" in terminal.out
+    assert terminal("memory", "verify") == 0
+    for words in ("a flush has failed", "appends allowed again", "lines whose writer died"):
+        assert words in terminal.out
 
 
 def test_reverts_are_taken_in_once(terminal: Terminal, tmp_path: Path) -> None:

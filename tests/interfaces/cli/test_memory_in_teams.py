@@ -151,7 +151,7 @@ def test_an_import_can_be_lenient(terminal: Terminal, monkeypatch: pytest.Monkey
     assert terminal("memory", "import", "-") == 2
     given(monkeypatch, lines % ("two", "other-2"))
     assert terminal("memory", "import", "-", "--lenient") == 0
-    assert terminal.out.startswith("Added: 1. Not added: 1 duplicates, 1 invalid.\nLine 2: the line is ")
+    assert terminal.out.startswith("Added: 1. Not added: 1 duplicate, 1 invalid.\nLine 2: the line is ")
     assert "Line 1: the id 'mine-1' belongs to another record; the line was not added.\n" in terminal.out
     assert terminal.json("memory", "show", "mine-1")["title"] == "one"
 

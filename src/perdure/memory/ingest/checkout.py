@@ -30,7 +30,7 @@ def path_in_repository(text: str, folder: Path | None = None) -> str:
     if root is None and not Path(path_text).is_absolute() and path.is_relative_to(here):
         root = here
     if root is None:
-        raise Invalid(f"The path {text!r} is not in a git repository. Give one that is, or run this in the repository.")
+        raise Invalid(f"The path {text!r} is not in a git repository: name a path in one.")
     relative = _within(path, root)
     if relative == ".":
         raise Invalid(f"The path {text!r} is a whole repository. Name a file or a folder in it.")

@@ -38,7 +38,7 @@ def reverts(folder: Path, *, since_s: int, limit: int, repo: str | None = None) 
             *(f"--since=@{since_s} +0000", f"--max-count={limit}"),
         )
     except PerdureError as error:
-        collected.skip(f"{folder}: {error.detail}")
+        collected.skip(f"The history of {folder.absolute()} cannot be read. {error.detail}")
         return collected
     if repository.is_shallow():
         collected.errors.append(f"{folder} is a shallow clone: only its newest commits were read. {UNSHALLOW}")

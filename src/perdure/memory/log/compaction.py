@@ -147,7 +147,7 @@ def purge_forgotten(log: Log, what: str) -> int:
         return int(_compact(log, "", wait_s=WAIT_S)["forgotten"])
     except PerdureError as error:
         raise type(error)(
-            f"{what} is forgotten and no longer found, but still in the file: {error.detail}"
+            f"{what} is not found any more, but its text is still in the file: {error.detail}"
             " The next `perdure memory compact` removes it."
         ) from error
 

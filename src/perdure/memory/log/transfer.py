@@ -95,7 +95,7 @@ def import_lines(log: Log, chunks: Iterable[bytes]) -> JsonObject:
     except Unusable as error:
         raise Unavailable(f"The ids of {log.files.log} cannot be kept in a temporary file: {error}.") from error
     if needs_purge:
-        answer["forgotten"] += purge_forgotten(log, "What was forgotten elsewhere")
+        answer["forgotten"] += purge_forgotten(log, "Each record that the imported log has forgotten")
     return answer
 
 

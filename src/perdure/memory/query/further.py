@@ -16,7 +16,7 @@ def further_matches(shown: int, more: Mapping[str, Any] | None, call: str) -> st
     if more is None:
         return None
     count = more["count"]
-    many = f"{count} more {'matches' if count == 1 else 'match'}"
+    many = f"{count} more {'record matches' if count == 1 else 'records match'}"
     first = f"At least {many}" if not more["is_exact"] else many
     if count == 0:
         first = "There may be more"

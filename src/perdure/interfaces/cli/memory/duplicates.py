@@ -8,6 +8,11 @@ from perdure.errors import Conflict, NotFound
 from perdure.interfaces.cli.remote.ports.records import RecordReader
 
 
+def duplicates(count: int) -> str:
+    """Return a number of duplicates in words."""
+    return f"{count:,} duplicate{'' if count == 1 else 's'}"
+
+
 async def duplicate_line(memory: RecordReader, record: Mapping[str, Any], existing_id: str) -> str:
     """Return the sentence about a record that was not added, because another one reports the same."""
     try:

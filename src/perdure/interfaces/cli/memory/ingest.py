@@ -11,6 +11,7 @@ from perdure.app import open_home
 from perdure.errors import Invalid, PerdureError
 from perdure.interfaces.cli.command import Options, command, group
 from perdure.interfaces.cli.command_result import CommandResult
+from perdure.interfaces.cli.memory.duplicates import duplicates
 from perdure.interfaces.cli.memory.inputs import read_moment
 from perdure.interfaces.cli.remote.opened import records_of
 
@@ -41,7 +42,7 @@ async def revert(
         ),
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="Maximum number of entries.")
+        int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="Read at most this number of reverts.")
     ] = 200,
     repo: Repo = None,
     strict: Strict = False,
@@ -90,7 +91,7 @@ async def goals(
     ] = None,
     failed: Annotated[bool, typer.Option("--failed", help="Only goals that failed or were cancelled.")] = False,
     limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, max=1000, help="Maximum number of entries.")
+        int, typer.Option("--limit", metavar="N", min=1, max=1000, help="Read at most this number of goals.")
     ] = 100,
     strict: Strict = False,
 ) -> CommandResult:
@@ -107,7 +108,7 @@ async def goals(
 def _answer(report: Mapping[str, Any], *, strict: bool) -> CommandResult:
     errors = report["errors"]
     forgotten = f", {report['forgotten']} forgotten" if report["forgotten"] else ""
-    not_added = f"{report['duplicates']} duplicates{forgotten}, {report['skipped']} skipped"
+    not_added = f"{duplicates(report['duplicates'])}{forgotten}, {report['skipped']} skipped"
     counts = f"Added: {report['added']}. Not added: {not_added}."
     more = [f"… and {len(errors) - _SHOWN} more."] if len(errors) > _SHOWN else []
     code = PerdureError.exit_code if strict and errors else 0

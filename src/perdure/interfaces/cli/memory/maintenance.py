@@ -15,6 +15,17 @@ from perdure.interfaces.cli.memory.records import record_lines
 from perdure.interfaces.cli.remote.opened import records_of
 from perdure.interfaces.cli.remote.ports.records import find_by_prefix
 
+_VERIFIED = {
+    "records": "records",
+    "unchecked": "records without a checksum",
+    "bad_lines": "damaged lines",
+    "torn": "lines whose writer died",
+    "repeated_ids": "repeated ids",
+    "torn_tail": "bytes of an incomplete last line",
+    "failed": "a flush has failed",
+    "cleared": "appends allowed again",
+}
+"""What `verify` found, in the words of its table."""
 Record = Annotated[str, typer.Argument(metavar="ID", help="The whole id of the record.")]
 
 
@@ -32,7 +43,8 @@ async def status(options: Options) -> CommandResult:
     """Show the number of records, their size, and the state of the log and the index."""
     async with records_of(options) as memory:
         found = await memory.reader.status()
-    return CommandResult(found, [_table(found)])
+    index = {"index": "not built yet: the next query builds it"} if found["index"]["state"] == "missing" else {}
+    return CommandResult(found, [_table({**found, **index})])
 
 
 async def verify(
@@ -62,7 +74,7 @@ async def verify(
         lines.append("`perdure memory repair` quarantines damaged lines; --accept ID keeps an altered record.")
     lines += [f"The id {each['id']!r} has a control character; `perdure memory forget` removes it." for each in odd]
     lines.append("Checked in the log and the archive: JSON, checksums, ids. The index is derived, and not checked.")
-    rest = {key: value for key, value in found.items() if key not in ("bad", "archive", "odd_ids", "checked")}
+    rest = {name: found[key] for key, name in _VERIFIED.items()}
     return CommandResult(found, [*lines, _table(rest)], Damaged.exit_code if is_damaged else 0)
 
 

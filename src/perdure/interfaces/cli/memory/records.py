@@ -23,7 +23,7 @@ def match_lines(matches: Sequence[Mapping[str, Any]], *, truncated: bool, disabl
 def _lines_of_match(match: Mapping[str, Any]) -> Iterator[str]:
     yield from record_lines(match["record"], match.get("why") or ())
     if (count := match.get("count") or 1) > 1:
-        yield f"  {count} records have this fingerprint; the newest is shown."
+        yield f"  {count} records report the same; the newest is shown."
 
 
 def record_lines(record: Mapping[str, Any], why: Sequence[Mapping[str, Any]] = ()) -> Iterator[str]:
@@ -43,7 +43,8 @@ def record_lines(record: Mapping[str, Any], why: Sequence[Mapping[str, Any]] = (
         more = f" and {len(paths) - _PATHS} more" if len(paths) > _PATHS else ""
         yield "  paths: " + one_line(", ".join(map(str, paths[:_PATHS])) + more)
     if why:
-        yield "  why: " + one_line(", ".join(f"{each.get('kind')} {each.get('value')}" for each in why))
+        reasons = ", ".join(f"{each.get('kind')} {each.get('value')}" for each in why[:_PATHS])
+        yield "  why: " + one_line(reasons + (f" and {len(why) - _PATHS} more" if len(why) > _PATHS else ""))
 
 
 def age(timestamp: Any, now_s: float | None = None) -> str:

@@ -15,6 +15,7 @@ from perdure.files.opening import open_input
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import CommandResult
 from perdure.interfaces.cli.files import new_file
+from perdure.interfaces.cli.memory.duplicates import duplicates
 from perdure.interfaces.cli.memory.inputs import empty_input, input_in_pieces
 from perdure.interfaces.cli.output.terminal import one_line
 
@@ -75,7 +76,7 @@ async def import_(
     problems = [f"Line {each['line']}: {each['why']}" for each in found["bad"][:_SHOWN]]
     more = [f"… and {found['bad_lines'] - len(problems)} more."] if found["bad_lines"] > len(problems) else []
     forgotten = f", {found['forgotten']:,} forgotten" if found["forgotten"] else ""
-    not_added = f"{found['skipped']:,} duplicates{forgotten}, {found['bad_lines']:,} invalid"
+    not_added = f"{duplicates(found['skipped'])}{forgotten}, {found['bad_lines']:,} invalid"
     counts = f"Added: {found['added']:,}. Not added: {not_added}."
     return CommandResult(found, [counts, *problems, *more, *_conflicts(found)], 0 if lenient else _exit_code(found))
 
