@@ -16,7 +16,7 @@ from perdure.testing.model_server import ModelServer, Script, ScriptedAnswer
 from tests.test_docs import ROOT, blocks
 
 PAGE = (ROOT / "docs/how-to/connect-a-model.md").read_text()
-HOSTED, OLLAMA, OWN, SCRIPTED = blocks(PAGE, "sh")
+HOSTED, OLLAMA, OWN, SERVER, SCRIPTED = blocks(PAGE, "sh")
 KEY = "sk-canary-5f1d"
 
 
@@ -68,8 +68,40 @@ def test_a_server_of_ones_own_is_connected(tmp_path: Path, server: ModelServer) 
     assert default(tmp_path) == f"openai-compatible:qwen@{server.url}/v1"
 
 
-def test_a_scripted_server_takes_the_place_of_a_vendor(tmp_path: Path) -> None:
-    assert "openai:scripted answered 'ready'" in shell(tmp_path, SCRIPTED)
+@pytest.fixture
+def scripted_url(tmp_path: Path) -> Iterator[str]:
+    """The server of the page, in a process of its own as in another terminal; only its port is another one."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    running = subprocess.Popen(
+        ["sh", "-eu", "-c", SERVER.replace("--port 8399", "--port 0").replace("python -m", "exec python -m")],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stdout is not None
+    yield running.stdout.readline().strip()
+    running.terminate()
+    assert running.wait() == 0
+    running.stdout.close()
+
+
+def test_a_scripted_server_answers_a_forged_bot_as_often_as_it_is_asked(tmp_path: Path, scripted_url: str) -> None:
+    said = shell(tmp_path, SCRIPTED.replace("http://127.0.0.1:8399", scripted_url))
+    assert "openai:scripted answered 'ready'" in said
+    assert "Talk to it: perdure chat coding-assistant" in said
+    second = "This is the second answer. From now on I repeat it.\n"
+    assert said.endswith(f"Hello! This answer is from a script.\n{second}{second}")
+    assert default(tmp_path) == "openai:scripted"
+
+
+def test_an_interview_with_the_scripted_server_asks_the_built_in_questions(
+    tmp_path: Path, scripted_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", scripted_url)
+    monkeypatch.setenv("PERDURE_MODEL", "openai:scripted")
+    assert "is ready" in shell(tmp_path, 'perdure new "I want a coding assistant" --yes 2> notes')
+    assert "this question is the built-in one" in (tmp_path / "notes").read_text()
 
 
 def test_the_python_of_the_page_runs(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from perdure.errors import Invalid
 from perdure.testing.model_server import ModelServer, Script, ScriptedAnswer, ScriptedCall, read_script
+from perdure.testing.model_server.script import Order
 
 
 @pytest.fixture
@@ -43,6 +44,24 @@ def test_a_script_that_is_exhausted_says_so(server: ModelServer) -> None:
     response = ask(server, "Hello")
     assert response.status_code == 400
     assert response.json()["error"]["message"] == "The script has no answer left for this request."
+
+
+@pytest.mark.parametrize("order", ["requests", "turns"])
+def test_a_script_that_repeats_gives_its_last_answer_again(order: Order) -> None:
+    answers = [ScriptedAnswer("one"), ScriptedAnswer("two"), ScriptedAnswer(status=500)]
+    with ModelServer(Script(answers, order=order, repeats=True)) as server:
+        assert text_of(ask(server, "Hello")) == "one"
+        assert text_of(ask(server, "Hello", "one", "More")) == "two"
+        assert ask(server, "Hello", "one", "More", "two", "More").status_code == 500
+        for _ in range(2):
+            assert text_of(ask(server, "Hello", "one", "More", "two", "More")) == "two"
+
+
+def test_of_answers_that_match_the_last_one_is_repeated() -> None:
+    answers = [ScriptedAnswer("rain", match="weather"), ScriptedAnswer("sun", match="weather"), ScriptedAnswer("one")]
+    with ModelServer(Script(answers, repeats=True)) as server:
+        assert [text_of(ask(server, "weather")) for _ in range(4)] == ["rain", "sun", "one", "sun"]
+        assert text_of(ask(server, "Hello")) == "one"
 
 
 def test_by_turns_a_request_that_is_sent_again_has_the_same_answer() -> None:

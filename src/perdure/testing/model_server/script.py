@@ -26,11 +26,16 @@ class Script:
     kill for example, gets the same answer again: it is the one at the position of the turns that the request already
     contains (all of them, or for answers with `match` those since the last user message). A fault counts as no turn:
     it is given once, before the answer that follows it.
+
+    A script that `repeats` gives its last answer again when no other is left: of those that match, if any do.
     """
 
-    def __init__(self, answers: Sequence[ScriptedAnswer] = (), *, order: Order = "requests") -> None:
+    def __init__(
+        self, answers: Sequence[ScriptedAnswer] = (), *, order: Order = "requests", repeats: bool = False
+    ) -> None:
         self._answers = list(answers)
         self._order = order
+        self._repeats = repeats
         self._given: set[int] = set()
         self._lock = threading.Lock()
 
@@ -55,6 +60,8 @@ class Script:
                 chosen = self._next(matching) or self._next(others)
             else:
                 chosen = self._at(matching, request.turns_since_user) or self._at(others, request.turns)
+            if chosen is None and self._repeats:
+                chosen = self._last(matching) or self._last(others)
             if chosen is None:
                 return _EXHAUSTED
             self._given.add(chosen[0])
@@ -62,6 +69,11 @@ class Script:
 
     def _next(self, indexes: Sequence[int]) -> tuple[int, ScriptedAnswer] | None:
         return next(((index, self._answers[index]) for index in indexes if index not in self._given), None)
+
+    def _last(self, indexes: Sequence[int]) -> tuple[int, ScriptedAnswer] | None:
+        return next(
+            ((each, self._answers[each]) for each in reversed(indexes) if self._answers[each].is_complete), None
+        )
 
     def _at(self, indexes: Sequence[int], turn: int) -> tuple[int, ScriptedAnswer] | None:
         turns = 0
@@ -73,7 +85,7 @@ class Script:
         return None
 
 
-def read_script(path: Path) -> Script:
+def read_script(path: Path, *, repeats: bool = False) -> Script:
     """Read a script from a JSON file: a list of answers, or an object with `order` and `answers`.
 
     Raises: Invalid, naming what is wrong.
@@ -89,7 +101,8 @@ def read_script(path: Path) -> Script:
         raise Invalid(f"{path}: order must be one of {', '.join(get_args(Order))}; found {order!r}.")
     if not isinstance(answers, list):
         raise Invalid(f"{path}: expected a list of answers, or an object with `answers`.")
-    return Script([_answer(each, f"{path}: answer {number}") for number, each in enumerate(answers, 1)], order=order)
+    found = [_answer(each, f"{path}: answer {number}") for number, each in enumerate(answers, 1)]
+    return Script(found, order=order, repeats=repeats)
 
 
 _KEYS = {field.name for field in fields(ScriptedAnswer)} - {"raw_bytes"}
