@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -171,7 +172,9 @@ def test_a_person_talks_stops_an_answer_approves_a_call_and_leaves(server: Model
     program.press("y", ENTER)
     program.until("It said hello.")
     program.press("/nonsense", ENTER)
-    program.until("/help lists them")
+    program.until("Unknown command /nonsense. /help lists all.")
+    program.press("/quit", ENTER)
+    program.until("Did you mean /exit?")
     program.press("/exit", ENTER)
     code, shown, out = program.end()
     assert (code, "perdure chat --resume" in shown + out) == (0, True)
@@ -236,9 +239,65 @@ def test_an_answer_that_ended_with_its_process_is_resumed(server: ModelServer, r
     server.script.add(ScriptedAnswer("Answer 1."))
     asyncio.run(begin(ready.parent / "home"))
     program = start("chat", "--continue")
-    assert "> Are you there?" in program.until("Answer 1.")
+    shown = program.until("Answer 1.")
+    assert "> Are you there?" in shown
+    assert "This message has no answer yet. The model is asked again." in shown
     program.press("/exit", ENTER)
     assert program.end()[0] == 0
+
+
+def test_a_terminal_that_closes_during_an_answer_leaves_a_message_that_is_asked_again(
+    server: ModelServer, ready: Path, start: Start
+) -> None:
+    server.script.add(ScriptedAnswer("The first."), ScriptedAnswer(f"{LONG}\n\nThe second.", hold_after=2))
+    assert ready
+    program = leading(start)
+    program.press("Hello there", ENTER)
+    program.until("The first.")
+    program.press("And more?", ENTER)
+    program.until("A long")
+    program.kill(signal.SIGHUP)
+    assert program.end()[0] != 0
+    server.release()
+    again = start("chat", "--continue")
+    shown = again.until("The second.")
+    assert "> And more?" in shown
+    assert "This message has no answer yet." in shown
+    assert "The first." not in shown, "it answered another message"
+    again.press("/exit", ENTER)
+    assert again.end()[0] == 0
+
+
+def test_a_model_that_failed_is_asked_again_when_the_conversation_is_continued(
+    perdure: Terminal, server: ModelServer, start: Start
+) -> None:
+    server.script.add(ScriptedAnswer(status=401, message="The key is wrong."), ScriptedAnswer("Answer 1."))
+    said(perdure, "Hello there", code=8)
+    program = start("chat", "--continue")
+    assert "The model is asked again." in program.until("Answer 1.")
+    program.press("/exit", ENTER)
+    assert program.end()[0] == 0
+
+
+def test_a_fork_lists_the_events_and_says_where_both_conversations_are(
+    perdure: Terminal, server: ModelServer, start: Start
+) -> None:
+    server.script.add(*(ScriptedAnswer(f"Answer {n}.") for n in (1, 2)))
+    first = asked(perdure, "Hello there")["goal_id"]
+    program = start("chat", "--continue", "--model", "openai-chat:other")
+    assert "Hello there" in program.until("assistant>")
+    program.press("/model", ENTER)
+    program.until("Model: openai-chat:other")
+    program.press("/fork", ENTER)
+    listing = program.until("/fork 4 continues")
+    assert "2  > Hello there" in listing
+    assert "4  Answer 1." in listing
+    program.press("/fork 4", ENTER)
+    program.until(", after event 4.")
+    program.until(first)
+    program.press("/exit", ENTER)
+    assert program.end()[0] == 0
+    assert len(listed(perdure, "--list")) == 2
 
 
 def test_a_call_whose_outcome_is_unknown_is_decided_in_place(server: ModelServer, ready: Path, start: Start) -> None:

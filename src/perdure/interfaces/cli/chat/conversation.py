@@ -80,6 +80,32 @@ class Conversation:
         return [(seq, body.text) for seq, body in said if isinstance(body, Message) and body.role == "user"]
 
     @property
+    def is_answered(self) -> bool:
+        """Whether an answer, or a part of one, followed the last message of the person."""
+        messages = self.messages
+        return not messages or self._turn_seq > messages[-1][0]
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether the run has ended, or the model has failed, before the goal waited for the person again."""
+        return self.state is not None and (self.state.status == "open" or self.waiting_for == "model")
+
+    @property
+    def model(self) -> str | None:
+        """The model of the next answer, as far as was seen."""
+        if self.state is None:
+            return None
+        said = self.state.conversation
+        prompted = None if said.prompt is None else said.prompt.model
+        return said.chosen or prompted or self.state.begun.mind.model
+
+    def places(self) -> list[tuple[int, str]]:
+        """Return the messages and answers, each with the number of its event."""
+        said = () if self.state is None else self.state.conversation.said
+        answers = [(seq, text_of(body)) for seq, body in said if isinstance(body, ModelTurn)]
+        return sorted([*((seq, f"> {text}") for seq, text in self.messages), *answers])
+
+    @property
     def open_calls(self) -> list[CallState]:
         """The calls that wait for a person."""
         calls = () if self.state is None else self.state.open_calls.values()

@@ -4,6 +4,7 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from difflib import get_close_matches
 from typing import Any
 
 from perdure.app.conversations.summaries import can_be_summarised
@@ -14,13 +15,14 @@ from perdure.interfaces.cli.chat.conversation import Conversation
 from perdure.interfaces.cli.chat.prompt import Prompt, silent_keys
 from perdure.interfaces.cli.command import Options
 from perdure.interfaces.cli.goals.display.hints import call_text
-from perdure.interfaces.cli.output.terminal import lines, one_line
+from perdure.interfaces.cli.output.terminal import cut_to, lines, one_line
 from perdure.interfaces.cli.remote.opened import records_of
+from perdure.interfaces.cli.shell_hints import pasteable
 
 _HELP = """\
 /undo            remove the last message, in a fork
 /retry           ask the last message again, in a fork
-/fork [SEQ]      continue in a fork, at an event
+/fork [SEQ]      continue in a fork, after an event; without SEQ, list the events
 /approve, /deny  decide about the call that waits
 /remember TEXT   add a record to the memory
 /model [NAME]    show the model, or change it
@@ -32,6 +34,8 @@ _HELP = """\
 Enter sends; Alt-Enter or a backslash at the end breaks the line. Ctrl-C stops an answer."""
 _TITLE = 80
 _APPROVAL = {"y": "approve", "yes": "approve", "n": "deny", "no": "deny"}
+_LEAVING = dict.fromkeys(("/quit", "/q", "/bye", "/leave", "/close"), "/exit")
+"""What other programs call it."""
 _UNKNOWN = {word: word for word in ("skip", "retry", "abort")}
 
 
@@ -79,17 +83,22 @@ class Interactive:
         messages, display = self._talk.messages, self._talk.display
         if messages:
             count = "1 message" if len(messages) == 1 else f"{len(messages)} messages. The last"
-            display.notice(f"{self._talk.goal_id}, {count}:")
-            display.notice(f"> {one_line(messages[-1][1])[:_TITLE]}")
-        if self._talk.answer:
+            display.notice(f"{self._talk.goal_id}: {_line(messages[0][1])}")
+            display.notice(f"{count}:")
+            display.notice(f"> {_line(messages[-1][1])}")
+        if self._talk.answer and self._talk.is_answered:
             display.begin()
             display.end(self._talk.answer)
 
     async def _resume_interrupted(self) -> None:
-        """Continue an answer that ended with its process."""
-        state = self._talk.state
-        if state is not None and state.status == "open":
-            await self._talk.resume()
+        """Continue an answer that ended with its process, or that the model has not given."""
+        if not self._talk.is_interrupted:
+            return
+        what = "The answer was interrupted, and is resumed."
+        if not self._talk.is_answered:
+            what = "This message has no answer yet. The model is asked again."
+        self._talk.display.notice(what)
+        await self._talk.resume()
 
     async def _do(self, work: Awaitable[None]) -> None:
         """Do something that a Ctrl-C stops; then ask about the calls that wait for approval."""
@@ -157,7 +166,7 @@ class Interactive:
         word, _, rest = text.partition(" ")
         act = self._commands.get(word)
         if act is None:
-            self._talk.display.notice(f"There is no command {lines(word)[:40]}. /help lists them.")
+            self._talk.display.notice(f"Unknown command {lines(word)[:40]}.{_meant(word, self._commands)}")
         else:
             await act(rest.strip())
 
@@ -213,11 +222,28 @@ class Interactive:
         return text
 
     async def _fork(self, place: str) -> None:
-        if place and not (place.isascii() and place.isdigit()):
-            self._talk.display.notice("/fork takes the number of an event.")
+        if not place:
+            self._list_events()
             return
-        await self._talk.fork(at=int(place) if place else self._talk.seq)
-        self._talk.display.notice(f"Continued in the fork {self._talk.goal_id}.")
+        if not (place.isascii() and place.isdigit()):
+            self._talk.display.notice("/fork takes the number of an event. Without one, it lists them.")
+            return
+        before = self._talk.goal_id
+        await self._talk.fork(at=int(place))
+        original = pasteable(self._options, f"perdure chat --resume {before}")
+        self._talk.display.notice(f"Continued in the fork {self._talk.goal_id}, after event {place}.")
+        self._talk.display.notice(f"The original is unchanged: {original}")
+
+    def _list_events(self) -> None:
+        """List the messages and answers with their events, to choose the one that a fork begins after."""
+        places = self._talk.places()
+        if not places:
+            self._talk.display.notice("There is no message yet.")
+            return
+        for seq, text in places:
+            self._talk.display.notice(f"{seq:>5}  {_line(text)}")
+        last = pasteable(self._options, f"perdure chat --fork {self._talk.goal_id}@{places[-1][0]}")
+        self._talk.display.notice(f"/fork {places[-1][0]} continues after that event, as does {last}")
 
     async def _decide(self, decision: str) -> None:
         waiting = [call for call in self._talk.open_calls if call.awaits_approval]
@@ -227,14 +253,11 @@ class Interactive:
         await self._talk.decide(decision, waiting[0].call.call_id)
 
     async def _change_model(self, name: str) -> None:
-        state = self._talk.state
         if name and self._talk.goal_id is not None:
             await self._talk.resume(name)
         if name:
             self._model = name
-        prompt = None if self._talk.state is None else self._talk.state.conversation.prompt
-        known = self._model or "the model of the bot, or the default"
-        self._talk.display.notice(f"Model: {prompt.model if prompt is not None and state is not None else known}")
+        self._talk.display.notice(f"Model: {self._talk.model or self._model or 'the default'}")
 
     async def _remember(self, text: str) -> None:
         if not text:
@@ -287,6 +310,17 @@ class Interactive:
         is_known = all(turn.cost_usd is not None for turn in turns)
         cost = f"${state.used.usd:.6f}" if is_known else "unknown cost"
         self._talk.display.notice(f"{state.used.tokens:,} tokens, {cost}")
+
+
+def _line(text: str) -> str:
+    """Return the beginning of a text, on one line."""
+    return cut_to(one_line(text), _TITLE)
+
+
+def _meant(word: str, commands: Mapping[str, object]) -> str:
+    """Return what to type instead of an unknown command."""
+    near = _LEAVING.get(word) or next(iter(get_close_matches(word, commands, n=1)), None)
+    return " /help lists all." if near is None else f" Did you mean {near}? /help lists all."
 
 
 def _choice(question: Ask) -> str:
