@@ -126,8 +126,7 @@ async def test_without_a_model_nothing_is_tried(home: Path) -> None:
         await models(home).test()
     assert refused.value.exit_code == 8
     assert refused.value.detail == (
-        "No model is configured. Connect one with `perdure model login PROVIDER`."
-        " To run a command: perdure run -- echo hello"
+        "No model is configured. `perdure model list` shows the providers; set one: perdure model default PROVIDER:NAME"
     )
 
 

@@ -125,11 +125,30 @@ def test_a_model_that_does_not_answer_is_exit_code_8(
 def test_without_a_model_it_is_said_how_to_connect_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["model", "test"]) == 8
     assert capsys.readouterr().err.replace("\n", " ") == (
-        "perdure: No model is configured. Connect one with `perdure model login PROVIDER`."
-        " To run a command: perdure run -- echo hello "
+        "perdure: No model is configured. `perdure model list` shows the providers; set one:"
+        " perdure model default PROVIDER:NAME "
     )
     assert run(["model", "default"]) == 0
     assert capsys.readouterr().out == "No model is configured. Set one: perdure model default PROVIDER:NAME\n"
+
+
+@pytest.mark.parametrize("name", ["PROVIDER", "foo", "foo:bar"])
+def test_an_unknown_provider_is_refused_with_the_known_ones(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    give(monkeypatch, f"{KEY}\n")
+    assert run(["model", "login", name]) == 2
+    assert f"Unknown provider '{name.partition(':')[0]}'. Providers: openai, " in capsys.readouterr().err
+    assert run(["model", "default", "foo:bar"]) == 2
+    assert "Unknown provider 'foo'. Providers: openai, " in capsys.readouterr().err
+    assert not (tmp_path / "home" / "config.toml").exists()
+    assert run(["model", "default", "groq:llama"]) == 0, "known, whether its package is installed or not"
+
+
+def test_a_model_without_a_key_is_not_called_ready(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["model", "list"]) == 0
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("ollama:"))
+    assert "  needs no key  " in line
 
 
 def test_a_missing_extra_is_listed_with_the_line_that_installs_it(

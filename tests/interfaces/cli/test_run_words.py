@@ -18,7 +18,7 @@ from tests.interfaces.cli.terminal import Terminal
 from tests.interfaces.cli.test_hints import state_of
 
 NO_MODEL = (
-    "No model is configured. Connect one with `perdure model login PROVIDER`."
+    "No model is configured. `perdure model list` shows the providers; set one: perdure model default PROVIDER:NAME."
     " To run a command: perdure run -- echo hello"
 )
 WORDS = ["--json", "--", "--shell", "", "a  b", "'", '"', "$HOME", "`x`", "*", "a|b", "\\", "äß €", "a\nb", "-n"]

@@ -7,6 +7,7 @@ from perdure.errors import Invalid, from_os_error
 from perdure.filelock.lock import FileLock
 from perdure.files.atomic import write_atomic
 from perdure.files.folders import ensure_folder
+from perdure.minds.model.providers.choice import require_provider
 from perdure.minds.model.providers.names import BUILT_IN, parse_model_name
 from perdure.settings import CONFIG_FILE, MODEL_TABLE, Settings, load_settings
 
@@ -14,11 +15,12 @@ from perdure.settings import CONFIG_FILE, MODEL_TABLE, Settings, load_settings
 def set_default_model(settings: Settings, name: str) -> str:
     """Set the default model, and return its name. Comments and order of the file are kept.
 
-    Raises: Invalid when it is not the name of a model; Denied
+    Raises: Invalid when it is not the name of a model, or its provider does not exist; Denied
     """
     model = parse_model_name(name)
     if model.provider == BUILT_IN:
         raise Invalid(f"{BUILT_IN!r} is not a model that goals can ask. `perdure model list` shows some that are.")
+    require_provider(model)
     home = settings.home
     ensure_folder(home)
     with FileLock(home / f"{CONFIG_FILE}.lock"):

@@ -19,18 +19,19 @@ from perdure.minds.factory import MindRequest, MindWithTools
 from perdure.minds.model.mind import ModelHost, ModelMind
 from perdure.minds.model.ports import ModelClient
 from perdure.minds.model.prompt import Profile
-from perdure.minds.model.providers.choice import choose_model
-from perdure.minds.model.providers.names import BUILT_IN
+from perdure.minds.model.providers.choice import NoModel, choose_model
+from perdure.minds.model.providers.names import BUILT_IN, ModelName
 from perdure.model_settings import ModelDefaults
 from perdure.settings import Settings
 
 if TYPE_CHECKING:
-    from perdure.app.builder.bots import Bots
+    from perdure.app.builder.bots import BotDetails, Bots
     from perdure.app.memory.memory import HomeMemory
     from perdure.bots.bot import Bot
 
 ITERATIONS = 50
 """Default limit of the decisions of a model after each message of a person."""
+_COMMAND = ". To run a command: perdure run -- echo hello"
 
 
 class ModelGoals:
@@ -56,8 +57,10 @@ class ModelGoals:
         """
         validate.require_message(text)
         details = None if bot is None else await self._bots().details(bot)
-        bot_model = None if details is None else details.bot.model_settings.model
-        chosen = choose_model(self._defaults, given=model, of_bot=bot_model)
+        try:
+            chosen = self._choose(details, model)
+        except NoModel as error:
+            raise error if chat else NoModel(_COMMAND) from error
         options = {"fallbacks": [*self._defaults.fallbacks]} if self._defaults.fallbacks else None
         spec = MindSpec("model", model=chosen.text, chat=chat or None, options=options)
         if limits.iterations is None:
@@ -73,6 +76,18 @@ class ModelGoals:
             messages=(Message(text),) if chat else (),
             bot_version=bot_version,
         )
+
+    async def model_of(self, bot: str | None, model: str | None = None) -> str:
+        """Return the model of a new goal of a bot.
+
+        Raises: NotFound when there is no such bot; Invalid; NoModel when none is configured.
+        """
+        details = None if bot is None else await self._bots().details(bot)
+        return self._choose(details, model).text
+
+    def _choose(self, details: "BotDetails | None", model: str | None) -> ModelName:
+        of_bot = None if details is None else details.bot.model_settings.model
+        return choose_model(self._defaults, given=model, of_bot=of_bot)
 
     async def require_bot(self, slug: str) -> None:
         """Raises: NotFound when there is no such bot."""

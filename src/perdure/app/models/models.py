@@ -10,11 +10,24 @@ from perdure.app.home.system import SystemClock
 from perdure.errors import Invalid, NotFound
 from perdure.kernel.ports import Clock
 from perdure.minds.model.ports import Delta, DeltaReset, ModelFailed, ModelRequest, TextPart, UserText
-from perdure.minds.model.providers.choice import choose_model, install_command, is_installed
+from perdure.minds.model.providers.choice import (
+    choose_model,
+    install_command,
+    is_installed,
+    require_provider,
+    unknown_provider,
+)
 from perdure.minds.model.providers.client import ProviderClient
 from perdure.minds.model.providers.failures import login_command, test_command
 from perdure.minds.model.providers.keys import Keys
-from perdure.minds.model.providers.names import BUILT_IN, VENDORS, ModelName, parse_model_name, with_whole_names
+from perdure.minds.model.providers.names import (
+    BUILT_IN,
+    PROVIDER,
+    VENDORS,
+    ModelName,
+    parse_model_name,
+    with_whole_names,
+)
 from perdure.minds.model.providers.prices import Prices
 from perdure.settings import Settings
 
@@ -140,7 +153,12 @@ class Models:
         return ProviderClient(self.settings, self.secrets, self._clock, self._environment, attempts=attempts)
 
     def _key_names(self, name: str) -> tuple[str, ...]:
-        model = parse_model_name(name if ":" in name or name == BUILT_IN else f"{name.strip()}:any")
+        provider = name.strip()
+        if ":" not in name and not PROVIDER.fullmatch(provider):
+            raise unknown_provider(provider)
+        model = parse_model_name(name if ":" in name or provider == BUILT_IN else f"{provider}:any")
+        if model.provider != BUILT_IN:
+            require_provider(model)
         names = self._keys.names(model) if model.provider != BUILT_IN else ()
         if not names:
             raise Invalid(f"{model.provider} does not use a key.")

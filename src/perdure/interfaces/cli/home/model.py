@@ -94,7 +94,9 @@ async def default(options: Options, name: Default = None) -> CommandResult:
 
 
 def _row(model: "Model") -> list[str]:
-    status = "ready" if model["ready"] else f"needs {model['missing']}"
+    status = f"needs {model['missing']}"
+    if model["ready"]:  # nothing was asked: a server that needs no key may not run
+        status = "ready" if model["key"] is not None or model["provider"] == "gguf" else "needs no key"
     return [model["name"], status, model["source"], f"{model['context_window']:,}", _price(model["price"])]
 
 

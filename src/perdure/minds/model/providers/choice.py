@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 
 from perdure import extras
-from perdure.errors import Unavailable
+from perdure.errors import Invalid, Unavailable
 from perdure.minds.model.providers.names import BUILT_IN, VENDORS, ModelName, parse_model_name
 from perdure.model_settings import ModelDefaults
 
@@ -19,10 +19,11 @@ PACKAGES = {
 class NoModel(Unavailable):
     """A goal needs a model, and none is configured."""
 
-    def __init__(self) -> None:
+    def __init__(self, instead: str = "") -> None:
+        """`instead` says what can be done without a model."""
         super().__init__(
-            "No model is configured. Connect one with `perdure model login PROVIDER`."
-            " To run a command: perdure run -- echo hello"
+            "No model is configured. `perdure model list` shows the providers; set one:"
+            f" perdure model default PROVIDER:NAME{instead}"
         )
 
 
@@ -43,6 +44,27 @@ def is_installed(model: ModelName) -> bool:
     """Return whether the packages for a model are installed, without importing them."""
     packages = PACKAGES[model.extra]
     return all(_is_found(package) for package in packages)
+
+
+def require_provider(model: ModelName) -> None:
+    """Check that the provider of a model exists; without the packages of models only its name can be checked.
+
+    Raises: Invalid, with the providers that Perdure knows itself.
+    """
+    if model.provider in VENDORS or model.url is not None:
+        return
+    try:
+        from perdure.minds.model.providers.requests.vendors import is_known
+    except ImportError:
+        return
+    if not is_known(model.provider):
+        raise unknown_provider(model.provider)
+
+
+def unknown_provider(name: str) -> Invalid:
+    """Return the error for a provider that does not exist."""
+    known = ", ".join([*VENDORS, "openai-compatible"])
+    return Invalid(f"Unknown provider {name[:60]!r}. Providers: {known}; `perdure model list` shows a model of each.")
 
 
 def install_command(model: ModelName) -> str:

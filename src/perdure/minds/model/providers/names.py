@@ -12,7 +12,8 @@ from perdure.settings import absolute
 BUILT_IN = "builtin"
 """The name of no model: what Forge has built in answers."""
 _LONGEST = 500
-_PROVIDER = re.compile(r"[a-z][a-z0-9-]{0,40}")
+PROVIDER = re.compile(r"[a-z][a-z0-9-]{0,40}")
+"""The form of the name of a provider."""
 _COMPATIBLE = re.compile(r"(?P<name>.+?)@(?P<url>https?://.+)")
 _OLLAMA_PORT = 11434
 _ANYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 (what a server listens on; a client cannot connect to it)
@@ -89,7 +90,7 @@ def parse_model_name(text: str) -> ModelName:
     if given == BUILT_IN:
         return ModelName(BUILT_IN, BUILT_IN, "")
     provider, colon, name = given.partition(":")
-    if not colon or not name or not _PROVIDER.fullmatch(provider):
+    if not colon or not name or not PROVIDER.fullmatch(provider):
         raise Invalid(f"{given[:60]!r} is not the name of a model. {_FORMS}")
     if provider == "openai-compatible":
         return _compatible(given, name)
