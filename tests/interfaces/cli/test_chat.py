@@ -131,6 +131,13 @@ def test_without_a_model_nothing_is_recorded(perdure: Terminal) -> None:
     assert perdure.json("goal", "list")["goals"] == []
 
 
+def test_without_a_model_no_prompt_is_shown(start: Start, both: Both) -> None:
+    for place in ((), ("--url", both.url)):
+        code, shown, _ = start("chat", *place).end()
+        assert (code, "perdure model default PROVIDER:NAME" in shown) == (8, True)
+        assert "assistant>" not in shown
+
+
 def test_what_cannot_be_a_conversation_is_rejected(perdure: Terminal, server: ModelServer) -> None:
     assert server.url
     assert "There is no terminal" in said(perdure, code=2).err
@@ -223,9 +230,13 @@ def test_the_policy_is_changed_in_a_fork(perdure: Terminal, server: ModelServer,
 
 def test_a_word_that_is_not_a_bot_is_named_before_the_first_prompt(server: ModelServer, start: Start) -> None:
     assert server.url
-    program = start("chat", "hi")
-    code, shown, out = program.end()
-    assert (code, "perdure chat assistant hi" in shown + out) == (3, True)
+    for flags, instead in (
+        ((), "perdure chat assistant hi"),
+        (("--continue",), "perdure chat --continue assistant hi"),
+    ):
+        code, shown, _ = start("chat", *flags, "hi").end()
+        assert (code, instead in shown) == (3, True)
+        assert "A single word is read as the name of a bot." in " ".join(shown.split())
 
 
 async def begin(home: Path) -> None:

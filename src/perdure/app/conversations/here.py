@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from perdure.app.goals.arguments.run_options import RunOptions
 from perdure.app.wire.frames import frame_of
 from perdure.app.wire.goal_view import GoalView
+from perdure.kernel.fold import ASSISTANT
 from perdure.kernel.loop import RunResult
 from perdure.kernel.ports import Owned
 from perdure.tasks import end_tasks
@@ -47,6 +48,13 @@ class ConversationsHere:
         if failure is not None:
             raise failure
         return await self._goals.find(prefix)
+
+    async def model_of(self, bot: str, model: str | None) -> str:
+        """Return the model of a new conversation with a bot.
+
+        Raises: NotFound when there is no such bot; Invalid; NoModel when none is configured.
+        """
+        return await self._goals.model_goals.model_of(None if bot == ASSISTANT else bot, model)
 
     async def conversations(self, bot: str) -> "AsyncGenerator[Conversation, None]":
         """Iterate over all conversations with a bot, the last used first; ended ones too.

@@ -42,6 +42,7 @@ from perdure.kernel.loop import Loop, RunResult
 from perdure.kernel.ports import InboxRow
 from perdure.kernel.summary import Summary
 from perdure.minds.flow.scripts import is_of_script, run_again
+from perdure.minds.model.providers.choice import NoModel
 from perdure.tools.exec.capture import left_out_bytes
 
 __all__ = [
@@ -65,6 +66,7 @@ __all__ = [
     "Message",
     "ModelFailure",
     "ModelTurn",
+    "NoModel",
     "OutcomeUnknown",
     "ParentCall",
     "Parted",

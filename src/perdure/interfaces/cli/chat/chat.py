@@ -3,7 +3,7 @@
 import shlex
 import sys
 from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -12,7 +12,7 @@ import typer
 from perdure.app import open_home
 from perdure.app.conversations.here import ConversationsHere
 from perdure.app.goals.arguments.policies import read_policy
-from perdure.app.goals.values import Ask, ToolCall
+from perdure.app.goals.values import Ask, NoModel, ToolCall
 from perdure.errors import Invalid, NotFound
 from perdure.interfaces.cli.chat.conversation import Conversation
 from perdure.interfaces.cli.chat.display import (
@@ -102,17 +102,18 @@ async def chat(  # noqa: PLR0913, PLR0917 (each is an option of the command)
     async with _opened(options) as (port, goals):
         if list_:
             return await list_conversations(options, goals, bot, limit)
+        default = None
         is_silent = options.json or jsonl
         display = _display(is_silent=is_silent, is_single=message is not None)
         talk = Conversation(port, goals, display, on_frame=print_frame if jsonl else None)
         if message is None:
             _require_terminal(options, is_silent=is_silent)
-            if not is_named:
-                await _require_bot(options, goals, bot)
+        if message is None and not is_named:
+            default = await _model_of(options, goals, bot, model, is_new=not continue_)
         place = await last_open(goals, bot) if continue_ else resume
         await _take_up(talk, place, fork, model)
         if message is None:
-            await Interactive(options, talk, bot=talk.bot or bot, model=model, policy=judged_by).run()
+            await Interactive(options, talk, bot=talk.bot or bot, model=model or default, policy=judged_by).run()
             return _left(options, talk)
         try:
             if talk.goal_id is None:
@@ -155,15 +156,25 @@ def _require_terminal(options: Options, *, is_silent: bool) -> None:
         raise Invalid("There is no terminal to talk in. Give a message, or - to read it from standard input.")
 
 
-async def _require_bot(options: Options, goals: ChatGoals, bot: str) -> None:
-    """Raises: NotFound when there is no such bot: the word may have been a message."""
+async def _model_of(options: Options, goals: ChatGoals, bot: str, model: str | None, *, is_new: bool) -> str | None:
+    """Return the model of a new conversation; one that is continued has its own.
+
+    Raises: NotFound when there is no such bot: the word may have been a message; Unavailable when no model is
+    configured.
+    """
     try:
-        async with aclosing(goals.conversations(bot)) as found:
-            await anext(found, None)
+        return await goals.model_of(bot, model)
     except NotFound as error:
-        default = options.settings().chat_bot
-        instead = pasteable(options, shlex.join(["perdure", "chat", default, bot]))
-        raise NotFound(f"{error.detail} To send it as a message: {instead}") from error
+        flags = [] if is_new else ["--continue"]
+        words = ["perdure", "chat", *flags, options.settings().chat_bot, bot]
+        instead = pasteable(options, shlex.join(words))
+        raise NotFound(
+            f"{error.detail} A single word is read as the name of a bot. To send it as a message: {instead}"
+        ) from error
+    except NoModel:
+        if is_new:
+            raise
+        return None
 
 
 def _is_slug(word: str) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
+from perdure.app.goals.values import NoModel
 from perdure.app.wire.goal_view import GoalView
 from perdure.client import Client
 from perdure.interfaces.cli.remote.received_goals import read_goal
@@ -11,6 +12,9 @@ from perdure.interfaces.cli.remote.received_goals import read_goal
 if TYPE_CHECKING:
     from perdure.app.wire.resources import frames as wire
     from perdure.app.wire.resources.chat.conversations import Conversation
+_ASSISTANT = "assistant"
+_BUILT_IN = "builtin"
+"""The model of a bot that leaves the choice to the default."""
 
 
 class ServerConversations:
@@ -60,6 +64,18 @@ class ServerConversations:
     async def find(self, prefix: str) -> GoalView:
         """See ChatGoals.find."""
         return read_goal(await self._client.goals.get(prefix, prefix=True))
+
+    async def model_of(self, bot: str, model: str | None) -> str:
+        """See ChatGoals.model_of."""
+        of_bot = None if bot == _ASSISTANT else (await self._client.bots.get(bot))["model_config"]["model"]
+        if model is not None:
+            return model
+        if of_bot is not None and of_bot != _BUILT_IN:
+            return of_bot
+        default = next((each for each in await self._client.models.list() if each["source"] == "default"), None)
+        if default is None:
+            raise NoModel
+        return default["name"]
 
     def conversations(self, bot: str) -> "AsyncGenerator[Conversation, None]":
         """See ChatGoals.conversations."""

@@ -75,6 +75,13 @@ class ChatGoals(Protocol):
         """
         ...
 
+    async def model_of(self, bot: str, model: str | None) -> str:
+        """Return the model of a new conversation with a bot.
+
+        Raises: NotFound when there is no such bot; Invalid; Unavailable when no model is configured.
+        """
+        ...
+
     def conversations(self, bot: str) -> "AsyncGenerator[Conversation, None]":
         """Iterate over all conversations with a bot, the last used first; ended ones too.
 
