@@ -126,6 +126,38 @@ def test_a_model_that_does_not_answer_is_exit_8(perdure: Terminal, server: Model
     assert "perdure model login" in said(perdure, "Hello there", code=8).err
 
 
+@pytest.fixture
+def no_server(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of a model server that does not run."""
+    with ModelServer() as ended:
+        url = ended.url
+    monkeypatch.setenv("OPENAI_BASE_URL", url)
+    return url
+
+
+def test_a_server_that_does_not_run_is_named_with_the_next_commands(
+    perdure: Terminal, server: ModelServer, no_server: str
+) -> None:
+    assert server.url != no_server
+    lines = said(perdure, "Hello there", code=8).err.splitlines()
+    assert lines[0].startswith(f"perdure: openai:scripted cannot be reached at {no_server}: ")
+    assert lines[1] == "  perdure model test openai:scripted"
+    (goal,) = perdure.json("goal", "list")["goals"]
+    assert lines[-1] == f"  perdure chat --resume {goal['id']}"
+
+
+def test_a_chat_shows_that_it_waits_for_the_model(server: ModelServer, start: Start, no_server: str) -> None:
+    assert server.url != no_server
+    program = leading(start)
+    program.press("Hello there", ENTER)
+    program.until("Waiting for")
+    program.until("tried 4 times")
+    program.press(CTRL_C)
+    program.until("assistant>")
+    program.press("/exit", ENTER)
+    assert program.end()[0] == 0
+
+
 def test_without_a_model_nothing_is_recorded(perdure: Terminal) -> None:
     assert "No model is configured" in said(perdure, "Hello there", code=8).err
     assert perdure.json("goal", "list")["goals"] == []

@@ -23,7 +23,7 @@ from perdure.interfaces.cli.chat.display import (
     call_line,
     print_frame,
 )
-from perdure.interfaces.cli.chat.interactive import Interactive
+from perdure.interfaces.cli.chat.interactive import Interactive, why_no_answer
 from perdure.interfaces.cli.chat.listing import last_open, list_conversations
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import CommandResult
@@ -227,7 +227,7 @@ def _answered(options: Options, talk: Conversation) -> CommandResult:
     failure = None if talk.state is None else talk.state.conversation.failure
     fault = None
     if talk.waiting_for == "model" and failure is not None:
-        fault = f"{failure.message} {failure.next or ''}".rstrip()
+        fault = why_no_answer(options, failure, talk.goal_id)
     elif code:
         fault = _why_it_waits(options, talk)
     return CommandResult(data, exit_code=code, fault=fault)

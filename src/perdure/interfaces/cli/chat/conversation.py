@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _LOOK_S = 0.25
 """How long nothing has to come before it is checked whether the conversation waits."""
+_SHOWN_AFTER_S = 1.0
+_TRIES_AFTER_S = 4.0
 _MOST_LOOKS = 20
 """After this many looks without an event, a conversation that waits is not about to continue."""
 
@@ -158,7 +160,7 @@ class Conversation:
 
     async def follow(self) -> None:
         """Show what comes until the conversation waits for the person, or has ended."""
-        began, looks = self.seq, 0
+        began, looks, silent_s = self.seq, 0, 0.0
         async with aclosing(self.port.frames(self._id(), began)) as frames:
             coming = _next(frames)
             try:
@@ -172,12 +174,23 @@ class Conversation:
                         self._take(frame)
                         coming = _next(frames)
                     looks += not done
+                    silent_s = 0.0 if done else silent_s + _LOOK_S
+                    self._show_waiting(silent_s)
                     has_moved = self.seq > began or looks >= _MOST_LOOKS
                     if not done and has_moved and await self._is_at_rest():
                         return
             finally:
+                self.display.reset()
                 coming.cancel()
                 await asyncio.gather(coming, return_exceptions=True)
+
+    def _show_waiting(self, silent_s: float) -> None:
+        """Show that the model is asked and has sent nothing yet."""
+        is_asked = not self._parts and self.waiting_for is None and not (self.state and self.state.open_calls)
+        if silent_s < _SHOWN_AFTER_S or not is_asked:
+            return
+        tries = "" if silent_s < _TRIES_AFTER_S else " A connection that fails is tried 4 times."
+        self.display.waiting(f"Waiting for {self.model or 'the model'}, {silent_s:.0f} s.{tries} Ctrl-C stops it.")
 
     def forget(self) -> None:
         """Forget the conversation: the next message begins another one."""

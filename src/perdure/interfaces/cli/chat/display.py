@@ -23,6 +23,10 @@ class Display(Protocol):
         """Note that an answer arrives."""
         ...
 
+    def waiting(self, text: str) -> None:
+        """Show what is waited for, until something else is shown."""
+        ...
+
     def text(self, so_far: str) -> None:
         """Show the text of the answer so far."""
         ...
@@ -49,6 +53,9 @@ class PlainDisplay:
 
     def begin(self) -> None:
         """See Display.begin."""
+
+    def waiting(self, text: str) -> None:
+        """See Display.waiting."""
 
     def text(self, so_far: str) -> None:
         """See Display.text."""
@@ -96,6 +103,7 @@ class RichDisplay:
         from rich.console import Console
 
         self._console = Console(stderr=is_interactive, highlight=False)
+        self._is_interactive = is_interactive
         self._live: Live | None = None
         self._printed = 0
 
@@ -103,12 +111,17 @@ class RichDisplay:
         """See Display.begin."""
         self._printed = 0
 
+    def waiting(self, text: str) -> None:
+        """See Display.waiting."""
+        if self._is_interactive:
+            self._draw(_dim(text))
+
     def text(self, so_far: str) -> None:
         """See Display.text."""
         self._print_complete(so_far)
         rest = so_far[self._printed :]
         if rest.strip():
-            self._draw(rest)
+            self._draw(_markdown(rest))
 
     def reset(self) -> None:
         """See Display.reset."""
@@ -144,7 +157,7 @@ class RichDisplay:
             self._console.print()
             self._printed = end
 
-    def _draw(self, rest: str) -> None:
+    def _draw(self, drawn: Any) -> None:
         from rich.live import Live
 
         if self._live is None:
@@ -152,7 +165,7 @@ class RichDisplay:
                 console=self._console, transient=True, refresh_per_second=12, vertical_overflow="ellipsis"
             )
             self._live.start()
-        self._live.update(_markdown(rest))
+        self._live.update(drawn)
 
     def _stop_live(self) -> None:
         if self._live is not None:
@@ -168,6 +181,12 @@ def _complete(text: str, begun: int) -> int:
         if text.count(_FENCE, begun, place) % 2 == 0:
             end = place
     return end
+
+
+def _dim(text: str) -> Any:
+    from rich.text import Text
+
+    return Text(lines(text), style="dim")
 
 
 def _markdown(text: str) -> Any:

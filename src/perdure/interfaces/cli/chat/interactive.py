@@ -9,7 +9,7 @@ from typing import Any
 
 from perdure.app.conversations.summaries import can_be_summarised
 from perdure.app.goals.arguments.policies import read_policy
-from perdure.app.goals.values import Ask, ModelTurn, ToolCall, TranscriptSummary
+from perdure.app.goals.values import Ask, ModelFailure, ModelTurn, ToolCall, TranscriptSummary
 from perdure.errors import PerdureError
 from perdure.interfaces.cli.chat.conversation import Conversation
 from perdure.interfaces.cli.chat.prompt import Prompt, silent_keys
@@ -132,7 +132,7 @@ class Interactive:
             return
         failure = state.conversation.failure
         if state.waiting_for == "model" and failure is not None:
-            self._talk.display.notice(f"{failure.message} {failure.next or ''}".rstrip())
+            self._talk.display.notice(why_no_answer(self._options, failure, self._talk.goal_id))
         elif state.waiting_for == "limit":
             self._talk.display.notice(f"A limit is reached: perdure goal show {self._talk.goal_id}")
 
@@ -310,6 +310,13 @@ class Interactive:
         is_known = all(turn.cost_usd is not None for turn in turns)
         cost = f"${state.used.usd:.6f}" if is_known else "unknown cost"
         self._talk.display.notice(f"{state.used.tokens:,} tokens, {cost}")
+
+
+def why_no_answer(options: Options, failure: ModelFailure, goal_id: str | None) -> str:
+    """Say why a model has not answered; the commands that fix it, and ask again, are on lines of their own."""
+    fix = [] if failure.next is None else [f"  {pasteable(options, failure.next)}"]
+    again = pasteable(options, f"perdure chat --resume {goal_id}")
+    return "\n".join([failure.message, *fix, "The conversation is kept. To ask again:", f"  {again}"])
 
 
 def _line(text: str) -> str:

@@ -1,6 +1,7 @@
 """How an attempt fails: what it means, whether it is worth another one, and the command that fixes it."""
 
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from perdure.kernel.conversation.parts import FailureCode
 from perdure.minds.model.providers.choice import install_command
@@ -55,11 +56,18 @@ def of_status(status: int, message: str, model: ModelName, retry_after_s: float 
     return Failure("rejected", said, next=test_command(model))
 
 
-def unreachable(model: ModelName, why: str) -> Failure:
-    """Return the failure of a connection that could not be made, or broke."""
-    message = f"{model.text} cannot be reached: {why}"
+def unreachable(model: ModelName, why: str, url: str | None = None) -> Failure:
+    """Return the failure of a connection to the server at a URL that could not be made, or broke."""
+    where = "" if url is None else f" at {_origin(url)}"
+    message = f"{model.text} cannot be reached{where}: {why}"
     fix = "ollama serve" if model.provider == "ollama" else test_command(model)
     return Failure("unreachable", message, is_retryable=True, next=fix)
+
+
+def _origin(url: str) -> str:
+    """Return the host and port of a URL; a user and a password are not shown."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
 def cannot_load(model: ModelName, why: str) -> Failure:

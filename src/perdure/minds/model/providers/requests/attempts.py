@@ -127,7 +127,7 @@ class Attempt:
         if isinstance(error, fault.ModelHTTPError):
             return of_status(error.status_code, said, self._name, retry_after_s)
         if isinstance(error, fault.ModelConnectionError):
-            return unreachable(self._name, said)
+            return unreachable(self._name, said, self._model.base_url)
         status = next((status for kind, status in _STATUSES if isinstance(error, kind)), None)
         if status is not None:
             return of_status(status, said, self._name, retry_after_s)
