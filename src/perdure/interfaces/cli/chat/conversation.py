@@ -103,7 +103,7 @@ class Conversation:
 
     def places(self) -> list[tuple[int, str]]:
         """Return the messages and answers, each with the number of its event."""
-        said = () if self.state is None else self.state.conversation.said
+        said = () if self.state is None else self.state.conversation.entries
         answers = [(seq, text_of(body)) for seq, body in said if isinstance(body, ModelTurn)]
         return sorted([*((seq, f"> {text}") for seq, text in self.messages), *answers])
 
