@@ -70,6 +70,20 @@ def test_conversations_that_wait_for_something_else_are_listed_and_continued(
     assert asked(perdure, "--continue", "Again?")["goal_id"] == third
 
 
+def test_conversations_with_all_bots_are_listed_with_the_name_of_the_bot(server: ModelServer, both: Both) -> None:
+    server.script.add(*(ScriptedAnswer(f"Answer {n}.") for n in (1, 2, 3)))
+    wish = ("new", "I want a coding assistant", "--yes", "--engine", "builtin")
+    slug = both.local_json(*wish)["result"]["bot_slug"]
+    ids = [both.local_json("chat", *bot, "Hello there")["goal_id"] for bot in ((), (slug,), ())]
+    listing = both.same_json("chat", "--list")
+    assert [each["goal"]["id"] for each in listing["conversations"]] == ids[::-1]
+    assert [each["goal"]["id"] for each in both.same_json("chat", slug, "--list")["conversations"]] == [ids[1]]
+    found = both.same_json("chat", "--list", "--limit", "2")
+    assert ([each["goal"]["bot"] for each in found["conversations"]], found["has_more"]) == ([None, slug], True)
+    assert both.local("chat", "--list") == 0
+    assert f"  {slug}  " in both.perdure.out
+
+
 def test_an_ended_conversation_is_listed_and_not_continued(perdure: Terminal, server: ModelServer) -> None:
     server.script.add(*(ScriptedAnswer(f"Answer {n}.") for n in (1, 2, 3)))
     first, last = (asked(perdure, f"Question number {n}?")["goal_id"] for n in (1, 2))

@@ -1,7 +1,7 @@
 """Conversations that this process runs itself: each message is answered by a run in a task of its own."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
@@ -55,6 +55,10 @@ class ConversationsHere:
         Raises: NotFound when there is no such bot; Invalid; NoModel when none is configured.
         """
         return await self._goals.model_goals.model_of(None if bot == ASSISTANT else bot, model)
+
+    async def bots(self) -> Sequence[str]:
+        """Return the slugs of all bots, the built-in assistant first."""
+        return [ASSISTANT, *await self._goals.model_goals.slugs()]
 
     async def conversations(self, bot: str) -> "AsyncGenerator[Conversation, None]":
         """Iterate over all conversations with a bot, the last used first; ended ones too.

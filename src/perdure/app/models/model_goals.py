@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 ITERATIONS = 50
 """Default limit of the decisions of a model after each message of a person."""
+_PAGE = 200
 _COMMAND = ". To run a command: perdure run -- echo hello"
 
 
@@ -92,6 +93,13 @@ class ModelGoals:
     async def require_bot(self, slug: str) -> None:
         """Raises: NotFound when there is no such bot."""
         await self._bots().get(slug)
+
+    async def slugs(self) -> list[str]:
+        """Return the slugs of all bots."""
+        found: list[str] = []
+        while page := await self._bots().list(limit=_PAGE, before=found[-1] if found else None):
+            found += [view.summary.slug for view in page]
+        return found
 
     def named(self, model: str) -> str:
         """Return the whole name of a model that a goal is given.

@@ -70,7 +70,9 @@ Policy = Annotated[
         help=f"The policy for calls of the model (default: policy.preset). {WHAT_PRESETS_ALLOW}",
     ),
 ]
-ListThem = Annotated[bool, typer.Option("--list", help="List the conversations with the bot, the last used first.")]
+ListThem = Annotated[
+    bool, typer.Option("--list", help="List the conversations with the bot, or with all bots, the last used first.")
+]
 Limit = Annotated[
     int, typer.Option("--limit", min=1, max=1000, metavar="N", help="With --list: maximum number of conversations.")
 ]
@@ -101,7 +103,7 @@ async def chat(  # noqa: PLR0913, PLR0917 (each is an option of the command)
     read_policy(judged_by)
     async with _opened(options) as (port, goals):
         if list_:
-            return await list_conversations(options, goals, bot, limit)
+            return await list_conversations(options, goals, words[0] if words else None, limit)
         default = None
         is_silent = options.json or jsonl
         display = _display(is_silent=is_silent, is_single=message is not None)

@@ -1,6 +1,6 @@
 """The conversations of a server, as `perdure chat` uses conversations."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +76,10 @@ class ServerConversations:
         if default is None:
             raise NoModel
         return default["name"]
+
+    async def bots(self) -> Sequence[str]:
+        """See ChatGoals.bots."""
+        return [_ASSISTANT, *[bot["slug"] async for bot in self._client.bots.each()]]
 
     def conversations(self, bot: str) -> "AsyncGenerator[Conversation, None]":
         """See ChatGoals.conversations."""

@@ -3,7 +3,7 @@
 The two implementations are `ConversationsHere` of `perdure.app`, and `ServerConversations` over the client.
 """
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -80,6 +80,10 @@ class ChatGoals(Protocol):
 
         Raises: NotFound when there is no such bot; Invalid; Unavailable when no model is configured.
         """
+        ...
+
+    async def bots(self) -> Sequence[str]:
+        """Return the slugs of all bots, the built-in assistant first."""
         ...
 
     def conversations(self, bot: str) -> "AsyncGenerator[Conversation, None]":
