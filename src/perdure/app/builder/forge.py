@@ -75,9 +75,8 @@ class Forge:
         self._skills = skills
         self._engines = Engines() if engines is None else engines
         self._calls = Idempotency(stores.keys)
-        self._context = InterviewContextReader(
-            stores.choices, stores.bots, skills, environment, self._engines.default_model
-        )
+        default = self._engines.default_model
+        self._context = InterviewContextReader(stores.choices, stores.bots, skills, environment, default)
         self._sessions = StoredSessions(stores.drafts, stores.bots, self._engines.builtin)
 
     async def start(

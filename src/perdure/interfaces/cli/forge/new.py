@@ -73,7 +73,8 @@ async def new(  # noqa: PLR0913 (each is an option of the command)
     except Invalid:
         await require_subject(options, resume=resume, draft=description, slug=reconfigure)  # a wrong id comes first
         raise
-    how = [*([] if answers is None else ["--answers", str(answers)]), *(["--yes"] if yes else [])]
+    answered = [] if answers is None else ["--answers", str(answers)]
+    how = [*answered, "--yes"] if yes else answered
     async with builder_of(options) as builder:
         if resume:
             session = await builder.drafts.resume(await find_draft_id(builder, description))
