@@ -114,7 +114,8 @@ def _shown_beside(was: object, now: object) -> tuple[str, str]:
 def _cut(text: str, begin: int) -> str:
     """Return a part of a text, with marks where it is cut."""
     end = begin + _SHOWN
-    before, after = "…" if begin else "", "…" if end < len(text) else ""
+    before = "…" if begin else ""
+    after = "…" if end < len(text) else ""
     return f"{before}{text[begin:end]}{after}"
 
 
