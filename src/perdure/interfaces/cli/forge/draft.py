@@ -1,10 +1,9 @@
 """`perdure draft`: unfinished interviews."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from perdure.app.builder.sessions import SessionView
 from perdure.errors import Invalid
 from perdure.interfaces.cli.command import Options, command
 from perdure.interfaces.cli.command_result import CommandResult, Table
@@ -13,6 +12,9 @@ from perdure.interfaces.cli.forge.new import Answers, Yes
 from perdure.interfaces.cli.remote import opened
 from perdure.interfaces.cli.remote.opened import builder_of
 from perdure.interfaces.cli.shell_hints import exact
+
+if TYPE_CHECKING:
+    from perdure.app.builder.sessions import SessionView
 
 Draft = Annotated[str, typer.Argument(metavar="DRAFT", help="The whole id of a draft.")]
 SeenDraft = Annotated[str, typer.Argument(metavar="DRAFT", help="The id of a draft, or a unique prefix of it.")]
@@ -61,7 +63,7 @@ async def show(options: Options, *, draft: SeenDraft) -> CommandResult:
     return CommandResult(session.wire(), parts)
 
 
-def _progress(session: SessionView) -> str:
+def _progress(session: "SessionView") -> str:
     """Return the number of answered questions, and of answers that are confirmed again after a step back."""
     answered = f"{session.question_count} answered"
     return f"{answered}, {len(session.earlier)} stored from before you went back" if session.earlier else answered
