@@ -82,6 +82,8 @@ HIDDEN: Mapping[str, frozenset[str]] = {
             "app.memory.arguments -> memory.ingest.git",
             "app.memory.repositories -> memory.ingest.git",
             "interfaces.cli.memory.find -> interfaces.cli.memory.sections",
+            "interfaces.cli.memory.ingest -> app.memory.goal_ingest",
+            "interfaces.cli.memory.ingest -> app.memory.sources",
             "interfaces.cli.remote.records -> app.memory.sources",
         }
     ),

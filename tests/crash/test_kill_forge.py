@@ -14,6 +14,7 @@ import pytest
 from perdure import DatabaseClient, Invalid
 from perdure.bots.skills import builtin_skills
 from perdure.forge.answers import read_answer
+from perdure.forge.interview.finish import shown_turn
 from perdure.forge.interview.interview import apply_answer, start_interview
 from perdure.forge.state import BuilderState, InterviewContext
 from perdure.forge.turns import AskQuestion, Clarify, ReadyToAssemble
@@ -104,8 +105,7 @@ class Oracle:
 
 
 def turn_of(state: BuilderState) -> Any:
-    assert state.pending_turn is not None
-    return state.pending_turn.model_dump(mode="json", by_alias=True)
+    return shown_turn(state).model_dump(mode="json", by_alias=True)
 
 
 @pytest.mark.torture

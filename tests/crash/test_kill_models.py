@@ -180,6 +180,8 @@ async def steered(goal: Goal, url: str, *, is_followed: bool = True) -> None:
                 said = goal.decision()
                 if said is not None:
                     (call_id, decision), shown = said, await shown_sha256(client, started["id"])
+                    if decision == "approve" and shown is None:
+                        continue  # the server has just claimed the goal again
                     key = "-".join(said)
                     await client.goals.decide(started["id"], decision, call_id=call_id, key=key, shown_sha256=shown)
                 await client.goals.get(started["id"])

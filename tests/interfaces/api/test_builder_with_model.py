@@ -98,7 +98,7 @@ async def test_an_unknown_engine_is_invalid(builder: httpx.AsyncClient) -> None:
 async def test_without_a_model_its_engine_is_unavailable(known: httpx.AsyncClient) -> None:
     refused = await known.post(SESSIONS, json={"description": WISH, "engine": "model"})
     assert refused.status_code == 503
-    assert "perdure model login" in refused.json()["detail"]
+    assert "perdure model default" in refused.json()["detail"]
     plain = await known.post(SESSIONS, json={"description": WISH})
     assert plain.json()["data"]["turn"]["engine"] == "builtin"
 

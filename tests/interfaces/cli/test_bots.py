@@ -252,7 +252,9 @@ def test_an_archive_that_wants_out_is_refused(perdure: Terminal, ada: Path, bots
 def test_what_is_no_archive_is_refused(perdure: Terminal) -> None:
     Path("text").write_text("text")
     os.mkfifo("pipe")
-    assert perdure("bot", "import", "text") == 7
+    assert perdure("bot", "import", "text") == 2
+    Path("damaged").write_bytes(b"PK\3\4 and no more")
+    assert perdure("bot", "import", "damaged") == 7
     assert perdure("bot", "import", "pipe") == 3
     assert perdure("bot", "import", "nothing") == 3
     assert perdure("bot", "import", ".") == 3

@@ -79,7 +79,7 @@ def test_who_leaves_while_typing_is_notified_too(start: Start) -> None:
     program.press("half a na", CTRL_C)
     code, shown, _ = program.end()
     assert code == 130
-    assert "Your answers are stored" in shown
+    assert "Each accepted answer is stored" in shown
 
 
 def test_nothing_typed_leads_back_to_the_options(start: Start) -> None:

@@ -79,7 +79,7 @@ async def test_what_is_no_answer_is_tried_again_and_then_a_failure(
     assert (failed.failure_code, failed.attempts, failed.model) == ("unreachable", 4, model)
     assert failed.message.startswith(model)
     assert "\n" not in failed.message
-    is_stopped_ollama = model.startswith("ollama:") and " cannot be reached: " in failed.message
+    is_stopped_ollama = model.startswith("ollama:") and " cannot be reached at " in failed.message
     assert failed.next == ("ollama serve" if is_stopped_ollama else f"perdure model test {model}")
     assert clock.pauses == [1.0, 4.0, 15.0]
     assert len(server.requests) == 4
