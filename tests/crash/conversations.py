@@ -136,6 +136,8 @@ class Talk:
         if goal["waiting_for"] != "message":
             return False
         transcript = [entry async for entry in client.conversations.transcript(self.goal_id)]
+        if (await client.goals.get(self.goal_id))["last_seq"] != goal["last_seq"]:
+            return False  # a message was recorded between the two reads, and is not answered yet
         heard = sum(entry["kind"] == "message" and entry["role"] == "user" for entry in transcript)
         self.is_done = heard == self.messages and goal["last_seq"] == len(self.seqs)
         if heard == self.said < self.messages:
